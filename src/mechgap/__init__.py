@@ -1,0 +1,44 @@
+"""mechgap: compile algorithms into neural networks, train networks on the same algorithms, measure the gap.
+
+This is the front door. Its names load on first use, so that `import mechgap` costs nothing and loads no jax.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from mechgap.algorithms import algorithm as algorithm
+    from mechgap.algorithms import algorithm_names as algorithm_names
+    from mechgap.algorithms.definition import Algorithm as Algorithm
+    from mechgap.trace import Kind as Kind
+    from mechgap.trace import Location as Location
+    from mechgap.trace import Spec as Spec
+    from mechgap.trace import Stage as Stage
+    from mechgap.trace import Trace as Trace
+    from mechgap.trace import Variable as Variable
+
+_HOME = {
+    "algorithm": "mechgap.algorithms",
+    "algorithm_names": "mechgap.algorithms",
+    "Algorithm": "mechgap.algorithms.definition",
+    "Kind": "mechgap.trace",
+    "Location": "mechgap.trace",
+    "Spec": "mechgap.trace",
+    "Stage": "mechgap.trace",
+    "Trace": "mechgap.trace",
+    "Variable": "mechgap.trace",
+}
+
+__all__ = [*_HOME, "__version__"]  # pyright: ignore
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'mechgap' has no attribute {name!r}; it has {', '.join(sorted(_HOME))}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,123 @@
+"""Complete an algorithm's inputs and refuse what it cannot mean."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from mechgap.trace import Kind, Location, Spec, Stage, Values, Variable
+
+DERIVED = ("pos", "adj")  # inputs that follow from the others where they are not given
+
+
+def nearest(name: str, valid: Mapping | tuple | list) -> str:
+    """The end of an error message: what was probably meant, and what there is."""
+    close = difflib.get_close_matches(name, list(valid), n=3, cutoff=0.5)
+    meant = f"Did you mean {' or '.join(repr(c) for c in close)}? " if close else ""
+    return f"{meant}Valid: {', '.join(sorted(valid))}."
+
+
+def completed(spec: Spec, inputs: Values, xp: ModuleType) -> Values:
+    """The inputs in spec order with `pos` = i/n and `adj` = (A + I ≠ 0) filled in, by NumPy or jax.numpy."""
+    batch, n = (inputs["A"] if "A" in inputs else inputs["key"]).shape[:2]
+    filled = dict(inputs)
+    if "pos" not in filled:
+        filled["pos"] = xp.broadcast_to(xp.arange(n) * 1.0 / n, (batch, n))
+    if "adj" not in filled and "adj" in spec.names(Stage.INPUT):
+        filled["adj"] = adjacency(filled["A"], xp) * xp.ones((), filled["pos"].dtype)
+    return {name: filled[name] for name in spec.names(Stage.INPUT)}
+
+
+def checked_inputs(algorithm: str, spec: Spec, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Complete NumPy inputs, or a ValueError that says what was given, what was expected and how to fix it."""
+    names = spec.names(Stage.INPUT)
+    for name in given:
+        if name not in names:
+            raise ValueError(f"{algorithm!r} has no input {name!r}. {nearest(name, names)}")
+    missing = [name for name in names if name not in given and name not in DERIVED]
+    if missing:
+        raise ValueError(
+            f"{algorithm!r} needs the inputs {', '.join(repr(m) for m in missing)}; given: {sorted(given) or 'none'}. "
+            f"Pass them batched, e.g. {algorithm}.trace({', '.join(f'{m}={m}[None]' for m in missing)})."
+        )
+    arrays = {name: np.asarray(x) for name, x in given.items()}
+    for name, x in arrays.items():
+        if x.dtype.kind not in "biuf":
+            raise ValueError(
+                f"Input {name!r} of {algorithm!r} must hold real numbers; got dtype {x.dtype}. "
+                f"Convert it, e.g. np.asarray({name}, float)."
+            )
+    problems = list(_shape_problems(spec, arrays)) or list(_value_problems(spec, arrays))
+    if problems:
+        raise ValueError(f"Bad input for {algorithm!r}:\n  " + "\n  ".join(problems))
+    arrays = {name: x.astype(float) if x.dtype.kind == "f" or name != "A" else x for name, x in arrays.items()}
+    return completed(spec, arrays, np)
+
+
+def _shape_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
+    main = "A" if "A" in arrays else "key"
+    size = arrays[main].shape
+    pattern = {"A": "[B, n, n]", "key": "[B, n]"}[main]
+    if len(size) != len(spec[main].shape(1)) + 1:
+        hint = f"for one sample pass {main}[None]" if len(size) == len(spec[main].shape(1)) else f"reshape it to {pattern}"
+        yield f"{main!r} must be batched, {pattern}; got rank {len(size)}, shape {size}: {hint}."
+        return
+    if 0 in size:
+        yield f"{main!r} must have at least one sample and one node, {pattern} with B, n >= 1; got shape {size}."
+        return
+    if main == "A" and size[1] != size[2]:
+        yield f"'A' must be square, [B, n, n]; got shape {size}: row i holds the edges from node i to every node."
+        return
+    for name, x in arrays.items():
+        expected = (size[0], *spec[name].shape(size[1]))
+        if x.shape == expected:
+            continue
+        if spec[name].kind == Kind.MASK_ONE and x.dtype.kind in "iu" and x.ndim <= 1:
+            yield from _index_problems(name, x, size[1])
+        else:
+            yield f"{name!r} must have shape {expected} to go with {main!r} of shape {size}; got {x.shape}."
+
+
+def _index_problems(name: str, x: np.ndarray, n: int) -> Iterator[str]:
+    """A node given by its index instead of one-hot."""
+    outside = x[(x < 0) | (x >= n)] if x.ndim else x.reshape(1)[(x.reshape(1) < 0) | (x.reshape(1) >= n)]
+    if outside.size:
+        yield f"{name!r} is out of range: node {int(outside[0])} does not exist, nodes are 0..{n - 1}."
+    yield f"{name!r} must be one-hot, [B, {n}]; got indices of shape {x.shape}: pass np.eye({n})[np.atleast_1d({name})]."
+
+
+def _value_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
+    for name, x in arrays.items():
+        if not np.all(np.isfinite(x)):
+            where = np.argwhere(~np.isfinite(x))[0].tolist()
+            yield f"{name!r} must be finite; got {x[tuple(where)]} at {where}. Use 0 in A for 'no edge'."
+        else:
+            yield from _kind_problems(spec[name], x)
+    if "adj" in arrays and np.any((arrays["adj"] != 0) != adjacency(arrays["A"], np)):
+        yield "'adj' must be (A + I) != 0, but differs from that; leave 'adj' out to have it derived."
+
+
+def adjacency(A: Any, xp: ModuleType) -> Any:
+    """Who may attend whom: every edge, and every node itself."""
+    return (A + xp.eye(A.shape[-1], dtype=A.dtype)) != 0
+
+
+def _kind_problems(variable: Variable, x: np.ndarray) -> Iterator[str]:
+    name = variable.name
+    if name == "A" and np.any(x < 0):
+        where = np.argwhere(x < 0)[0].tolist()
+        yield f"'A' must not have negative weights; got {x[tuple(where)]} at {where}. Shift the weights above 0."
+    if variable.kind == Kind.MASK_ONE:
+        rows = np.argwhere((x != 0).sum(-1) != 1)
+        if rows.size:
+            marked = int((x[rows[0][0]] != 0).sum())
+            yield (
+                f"{name!r} must mark exactly one node per sample; sample {rows[0][0]} marks {marked} "
+                f"(the source is out of range or missing): pass np.eye({x.shape[-1]})[index]."
+            )
+        elif np.any((x != 0) & (x != 1)):
+            yield f"{name!r} must be one-hot, with a 1 at the node; got the value {x[x != 0].max()}."
+    if variable.kind == Kind.MASK and variable.location == Location.EDGE and np.any((x != 0) & (x != 1)):
+        yield f"{name!r} must hold 0 and 1 only; got {x[(x != 0) & (x != 1)][0]}."

@@ -1,0 +1,69 @@
+"""What the reference training script does to samples before they reach a network: three functions on traces."""
+
+from dataclasses import replace
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+
+from mechgap.trace import Kind, Location, Spec, Stage, Trace, Variable, make_trace
+
+
+def random_positions(trace: Trace, rng: np.random.RandomState) -> Trace:
+    """Replace `pos` by sorted uniform numbers, sorted apart in every segment that starts where pos is 0.
+
+    One draw of shape (B, n) is taken from `rng`, the run's own generator, which all samplers of a run share.
+    """
+    pos = trace.inputs["pos"]
+    segment = np.cumsum(pos == 0, axis=-1)
+    drawn = rng.uniform(size=pos.shape)
+    order = np.lexsort((drawn, segment), axis=-1)  # by segment, then by value
+    return eqx.tree_at(lambda t: t.inputs["pos"], trace, np.take_along_axis(drawn, order, axis=-1))
+
+
+def pred_as_input(trace: Trace) -> Trace:
+    """Turn the hint `pred_h`, where it is constant, into the input `pred`, last in order."""
+    if "pred_h" not in trace.hints:
+        return trace
+    order = trace.hints["pred_h"]
+    inside = (np.arange(trace.steps)[:, None] < trace.lengths)[..., None]
+    if np.any((order != order[0]) & inside):
+        raise ValueError("pred_h changes during the execution, so it cannot become an input.")
+    pred = Variable("pred", Stage.INPUT, Location.NODE, Kind.POINTER)
+    others = tuple(v for v in trace.spec if v.name != "pred_h")
+    inputs = tuple(v for v in others if v.stage == Stage.INPUT)
+    spec = Spec((*inputs, pred, *(v for v in others if v.stage != Stage.INPUT)))
+    hints = {name: x for name, x in trace.hints.items() if name != "pred_h"}
+    return make_trace(spec, {**trace.inputs, "pred": order[0]}, hints, trace.outputs, trace.lengths)
+
+
+def as_permutations(trace: Trace) -> Trace:
+    """Turn every pointer that chains all nodes into a permutation matrix and a mask of the chain's first node.
+
+    The chain's first node points to itself; in the matrix it points to the last, which closes the cycle.
+    """
+    variables: list[Variable] = []
+    outputs = {}
+    for variable in trace.spec:
+        if not variable.permutation:
+            variables.append(variable)
+            continue
+        matrix, first = _cyclic(trace.outputs[variable.name])
+        outputs |= {variable.name: matrix, f"{variable.name}_mask": first}
+        variables += [
+            replace(variable, kind=Kind.PERMUTATION_POINTER, permutation=False),
+            Variable(f"{variable.name}_mask", variable.stage, variable.location, Kind.MASK_ONE),
+        ]
+    spec = Spec(tuple(variables))
+    return make_trace(spec, trace.inputs, trace.hints, {**trace.outputs, **outputs}, trace.lengths)
+
+
+def _cyclic(
+    pred: np.ndarray,
+) -> tuple[Float[np.ndarray, "batch n n"], Float[np.ndarray, "batch n"]]:
+    n = pred.shape[-1]
+    identity = np.eye(n, dtype=np.float32)
+    matrix = identity[pred]
+    last = identity[np.argmin(matrix.sum(-2), axis=-1)]  # nobody points to it
+    first = identity[np.argmax(pred == np.arange(n), axis=-1)]  # it points to itself
+    return matrix + first[..., None] * (last[:, None, :] - first[:, None, :]), first

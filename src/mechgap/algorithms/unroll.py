@@ -1,0 +1,72 @@
+"""Run a batch of executions step by step and record every frame."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
+
+State = dict[str, Array]  # every leaf has a leading batch axis
+
+
+def unroll(
+    step: Callable[[State], tuple[State, Bool[Array, " batch"]]], state: State, steps: int
+) -> tuple[State, State, Int[Array, " batch"]]:
+    """Apply `step` until every execution has ended or `steps` frames are recorded.
+
+    The batch is one loop with one exit: a loop per sample under vmap would carry the whole record through a select at
+    every step. An execution that has ended keeps its state while the others go on.
+
+    Args:
+        step: state -> (next state, whether that next state is a frame of the execution).
+        state: frame 0.
+        steps: T, the number of frames there is room for (static).
+
+    Returns:
+        The frames [T, B, ...] (arbitrary from `lengths` on: see `frames_before`), the last state, and the lengths [B].
+    """
+    batch = jax.tree.leaves(state)[0].shape[0]
+    record = jax.tree.map(lambda x: jnp.zeros((steps, *x.shape), x.dtype).at[0].set(x), state)
+
+    def more(carry: tuple) -> Bool[Array, ""]:
+        t, _, _, _, running = carry
+        return (t < steps) & jnp.any(running)
+
+    def advance(carry: tuple) -> tuple:
+        t, state, record, lengths, running = carry
+        following, goes_on = step(state)
+        running = running & goes_on
+        state = jax.tree.map(lambda new, old: jnp.where(_like(running, new), new, old), following, state)
+        record = jax.tree.map(lambda r, x: jax.lax.dynamic_update_index_in_dim(r, x, t, 0), record, state)
+        return t + 1, state, record, lengths + running, running
+
+    start = (1, state, record, jnp.ones(batch, jnp.int32), jnp.ones(batch, bool))
+    _, state, record, lengths, _ = jax.lax.while_loop(more, advance, start)
+    return record, state, lengths
+
+
+def frames_before(lengths: Int[Array, " batch"], values: dict[str, Array]) -> dict[str, Array]:
+    """Zero every frame [T, B, ...] from each execution's length on: the benchmark pads with zeros."""
+
+    def cut(x: Array) -> Array:
+        inside = jnp.arange(x.shape[0])[:, None] < lengths
+        return jnp.where(inside.reshape(inside.shape + (1,) * (x.ndim - 2)), x, jnp.zeros((), x.dtype))
+
+    return {name: cut(x) for name, x in values.items()}
+
+
+def one_hot(index: Int[Array, "..."], classes: int, dtype: jnp.dtype) -> Array:
+    """[...] -> [..., classes]."""
+    return (index[..., None] == jnp.arange(classes, dtype=index.dtype)).astype(dtype)
+
+
+def lowest(mask: Bool[Array, "... n"], axis: int = -1) -> Int[Array, "..."]:
+    """The lowest index where the mask holds, n where it holds nowhere (XLA's argmax over a mask is slow)."""
+    n = mask.shape[axis]
+    ids = jnp.arange(n, dtype=jnp.int32)
+    ids = ids if axis == -1 else ids[:, None]
+    return jnp.min(jnp.where(mask, ids, n), axis=axis)
+
+
+def _like(flag: Bool[Array, " batch"], x: Array) -> Array:
+    return flag.reshape(flag.shape + (1,) * (x.ndim - 1))

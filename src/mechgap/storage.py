@@ -1,0 +1,53 @@
+"""One file format for everything that is kept: safetensors with a JSON header. Self-describing, and no pickle."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+
+def write_tensors(path: str | Path, tensors: Mapping[str, Any], header: Mapping[str, Any]) -> None:
+    """Write arrays and a JSON header as one safetensors file, atomically: a reader sees the old file or the new one."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
+    # safetensors writes a non-contiguous array's memory in the wrong order, silently: hand it contiguous ones.
+    # ascontiguousarray would lift a 0-d array to 1-d, hence the order="C" copy.
+    arrays = {name: np.array(x, order="C", copy=None) for name, x in tensors.items()}
+    # One metadata key: with several, the writer's order is random and equal contents would differ in bytes.
+    blob = save(arrays, metadata={"mechgap": json.dumps(header, sort_keys=True)})
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(blob)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_tensors(path: str | Path, expected_format: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read the arrays and the header of a file that `write_tensors` wrote."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"No file {path}.")
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            header = json.loads((file.metadata() or {}).get("mechgap", "null"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a readable safetensors file ({error}); it may be truncated.") from error
+    if not isinstance(header, dict) or header.get("format") != expected_format:
+        given = header.get("format") if isinstance(header, dict) else None
+        raise ValueError(f"{path} is not a {expected_format} file; its header says {given!r}.")
+    return tensors, header
