@@ -31,7 +31,7 @@ _HOME = {
     "Variable": "mechgap.trace",
 }
 
-__all__ = [*_HOME, "__version__"]  # pyright: ignore
+__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

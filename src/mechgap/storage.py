@@ -20,6 +20,9 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Any], header: Mapping[
     # safetensors writes a non-contiguous array's memory in the wrong order, silently: hand it contiguous ones.
     # ascontiguousarray would lift a 0-d array to 1-d, hence the order="C" copy.
     arrays = {name: np.array(x, order="C", copy=None) for name, x in tensors.items()}
+    unsaved = [name for name, x in arrays.items() if x.dtype.kind not in "biuf"]
+    if unsaved:
+        raise ValueError(f"Only arrays of numbers can be saved; {unsaved[0]!r} has dtype {arrays[unsaved[0]].dtype}.")
     # One metadata key: with several, the writer's order is random and equal contents would differ in bytes.
     blob = save(arrays, metadata={"mechgap": json.dumps(header, sort_keys=True)})
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -192,7 +192,9 @@ class Trace(eqx.Module):
             if mine[name].shape != others[name].shape:
                 raise ValueError(f"{name!r} has shape {mine[name].shape} here and {others[name].shape} there.")
         # NaN equals NaN here: a trace is compared as a record, value for value.
-        counts = {n: int(np.sum((mine[n] != others[n]) & ~((mine[n] != mine[n]) & (others[n] != others[n])))) for n in mine}
+        counts = {
+            n: int(np.sum((mine[n] != others[n]) & ~((mine[n] != mine[n]) & (others[n] != others[n])))) for n in mine
+        }
         return {name: count for name, count in counts.items() if count}
 
     def save(self, path: str | Path) -> None:
@@ -206,7 +208,12 @@ class Trace(eqx.Module):
         spec = Spec(tuple(_variable(v) for v in header["spec"]))
         stages = {s: {name: tensors[f"{s}/{name}"] for name in spec.names(s)} for s in Stage}
         return make_trace(
-            spec, stages[Stage.INPUT], stages[Stage.HINT], stages[Stage.OUTPUT], tensors["lengths"], tensors.get("attention")
+            spec,
+            stages[Stage.INPUT],
+            stages[Stage.HINT],
+            stages[Stage.OUTPUT],
+            tensors["lengths"],
+            tensors.get("attention"),
         )
 
 

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class BenchmarkSampler:
         num_samples: int,
         *,
         p: float | Sequence[float] | None = None,
-        random_pos: np.random.RandomState | None = None,
+        random_pos: Any = None,
         pred_as_input: bool = False,
         permutations: bool = False,
         track_max_steps: bool = True,

@@ -11,7 +11,7 @@ A tracer exists once and runs in two ways:
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +35,7 @@ class Run(NamedTuple):
     lengths: Int[Array, " batch"]
 
 
+@runtime_checkable
 class Distribution(Protocol):
     """Where inputs come from, drawn on the host as the benchmark draws them or on the device."""
 
@@ -179,7 +180,9 @@ def _run_in_float64(algorithm: Algorithm, inputs: dict[str, Array], steps: int) 
 
 
 @partial(jax.jit, static_argnums=(0, 2, 3, 5))
-def _sample(algorithm: Algorithm, key: PRNGKeyArray, n: int, batch: int, p: Array, random_pos: bool) -> dict[str, Array]:
+def _sample(
+    algorithm: Algorithm, key: PRNGKeyArray, n: int, batch: int, p: Array, random_pos: bool
+) -> dict[str, Array]:
     of_graph, of_pos = jax.random.split(key)
     inputs = algorithm.distribution.sample(of_graph, n, batch, p)
     if random_pos:

@@ -35,12 +35,16 @@ class ErdosRenyi:
             weights = rng.uniform(size=(n, n))
             if not self.directed:
                 weights = np.sqrt(weights * weights.T + WEIGHT_FLOOR)
-            A = A.astype(float) * weights
+            return self._with_source({"A": A.astype(float) * weights}, rng)
+        return self._with_source({"A": A}, rng)
+
+    def _with_source(self, inputs: dict[str, np.ndarray], rng: np.random.RandomState) -> dict[str, np.ndarray]:
         if not self.source:
-            return {"A": A}
+            return inputs
+        n = inputs["A"].shape[-1]
         s = np.zeros(n)
         s[rng.randint(n)] = 1
-        return {"A": A, "s": s}
+        return {**inputs, "s": s}
 
     def sample(self, key: PRNGKeyArray, n: int, batch: int, p: Array) -> dict[str, Array]:
         of_p, of_edges, of_weights, of_source = jax.random.split(key, 4)

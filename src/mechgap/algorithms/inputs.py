@@ -14,7 +14,8 @@ DERIVED = ("pos", "adj")  # inputs that follow from the others where they are no
 
 def nearest(name: str, valid: Mapping | tuple | list) -> str:
     """The end of an error message: what was probably meant, and what there is."""
-    close = difflib.get_close_matches(name, list(valid), n=3, cutoff=0.5)
+    lowered = {v.lower(): v for v in valid}
+    close = [lowered[c] for c in difflib.get_close_matches(name.lower(), list(lowered), n=3, cutoff=0.5)]
     meant = f"Did you mean {' or '.join(repr(c) for c in close)}? " if close else ""
     return f"{meant}Valid: {', '.join(sorted(valid))}."
 
@@ -61,7 +62,9 @@ def _shape_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
     size = arrays[main].shape
     pattern = {"A": "[B, n, n]", "key": "[B, n]"}[main]
     if len(size) != len(spec[main].shape(1)) + 1:
-        hint = f"for one sample pass {main}[None]" if len(size) == len(spec[main].shape(1)) else f"reshape it to {pattern}"
+        hint = (
+            f"for one sample pass {main}[None]" if len(size) == len(spec[main].shape(1)) else f"reshape it to {pattern}"
+        )
         yield f"{main!r} must be batched, {pattern}; got rank {len(size)}, shape {size}: {hint}."
         return
     if 0 in size:
@@ -82,10 +85,11 @@ def _shape_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
 
 def _index_problems(name: str, x: np.ndarray, n: int) -> Iterator[str]:
     """A node given by its index instead of one-hot."""
-    outside = x[(x < 0) | (x >= n)] if x.ndim else x.reshape(1)[(x.reshape(1) < 0) | (x.reshape(1) >= n)]
+    outside = np.atleast_1d(x)[(np.atleast_1d(x) < 0) | (np.atleast_1d(x) >= n)]
     if outside.size:
         yield f"{name!r} is out of range: node {int(outside[0])} does not exist, nodes are 0..{n - 1}."
-    yield f"{name!r} must be one-hot, [B, {n}]; got indices of shape {x.shape}: pass np.eye({n})[np.atleast_1d({name})]."
+    fix = f"pass np.eye({n})[np.atleast_1d({name})]"
+    yield f"{name!r} must be one-hot, [B, {n}]; got indices of shape {x.shape}: {fix}."
 
 
 def _value_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:

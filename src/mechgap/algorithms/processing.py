@@ -43,7 +43,7 @@ def as_permutations(trace: Trace) -> Trace:
     The chain's first node points to itself; in the matrix it points to the last, which closes the cycle.
     """
     variables: list[Variable] = []
-    outputs = {}
+    outputs: dict[str, np.ndarray] = {}
     for variable in trace.spec:
         if not variable.permutation:
             variables.append(variable)

@@ -56,6 +56,4 @@ def insertion_sort(inputs: dict[str, Array], steps: int) -> Run:
     return Run(frames_before(lengths, hints), {"pred": last["pred"]}, lengths)
 
 
-INSERTION_SORT = Algorithm(
-    "insertion_sort", INSERTION_SORT_SPEC, insertion_sort, UniformKeys(), max_steps=lambda n: n
-)
+INSERTION_SORT = Algorithm("insertion_sort", INSERTION_SORT_SPEC, insertion_sort, UniformKeys(), max_steps=lambda n: n)

@@ -1,0 +1,249 @@
+"""ClrsNet: encode, process, decode, once per step of an algorithm. Compiled and trained networks are this class."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from mechgap.networks.config import NetConfig
+from mechgap.networks.decoders import Decoders, Readable, decode, fold_decoder, make_decoder
+from mechgap.networks.encoders import Encoders, Features, adjacency, collect, encoder_of, expand, make_encoder
+from mechgap.networks.gatv2 import GATv2
+from mechgap.networks.layers import Linear
+from mechgap.networks.postprocessing import feedback
+from mechgap.trace import Kind, Location, Spec, Stage, Variable
+
+Number = Any  # a Python number or a 0-d array, which may be traced
+
+
+class Activations(NamedTuple):
+    """What happened inside, for every hint step and each of its k message-passing steps."""
+
+    hidden: Float[Array, "steps k n s"]
+    logits: Float[Array, "steps k heads n n"]  # before the adjacency mask
+    coefficients: Float[Array, "steps k heads n n"]  # α
+
+
+class Prediction(NamedTuple):
+    """Raw results: logits, from which `postprocess` makes values."""
+
+    hints: dict[str, Array]  # name -> [T-1, ...]: entry t is the prediction of frame t + 1
+    outputs: dict[str, Array]  # name -> [...], read at the execution's own last step
+    activations: Activations | None
+
+
+class _Round(NamedTuple):
+    """A hint step: the hints it was fed, and the hidden state before and after it."""
+
+    fed: dict[str, Array]
+    before: Float[Array, "n s"]
+    after: Float[Array, "n s"]
+
+
+class ClrsNet(eqx.Module):
+    """A network over the variables of a `Spec`, step by step as in the reference.
+
+    At every step the inputs and the hints (given at first, then its own predictions) are encoded, the processor runs k
+    times, and the next hints are decoded from [node features | hidden before | hidden after]. The hidden state starts
+    at 0. There is no batch axis: map over it; a set of seeds is a map over keys.
+    """
+
+    encoders: Encoders
+    processor: GATv2
+    decoders: Decoders
+    spec: Spec = eqx.field(static=True)
+    config: NetConfig = eqx.field(static=True)
+
+    @classmethod
+    def init(cls, spec: Spec, config: NetConfig, *, key: PRNGKeyArray) -> "ClrsNet":
+        """A network with random weights, distributed as in the reference."""
+        of_encoders, of_processor, of_decoders = jax.random.split(key, 3)
+        encoded, decoded = encoded_variables(spec, config), decoded_variables(spec, config)
+        processor = GATv2.init(
+            config.hidden,
+            key=of_processor,
+            heads=config.heads,
+            use_layer_norm=config.use_layer_norm,
+            edge_info=config.edge_info,
+            pre_attention_bias=config.pre_attention_bias,
+            full_adjacency=config.full_adjacency,
+        )
+        return cls(
+            {v.name: make_encoder(v, config, key=k) for v, k in _with_keys(encoded, of_encoders)},
+            processor,
+            {v.name: make_decoder(v, config, key=k) for v, k in _with_keys(decoded, of_decoders)},
+            spec,
+            config,
+        )
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        hints: Mapping[str, Any],
+        length: Number,
+        *,
+        steps: int,
+        key: PRNGKeyArray | None = None,
+        teacher_forcing: Number | None = None,
+        dropout: Number | None = None,
+        record: bool = True,
+    ) -> Prediction:
+        """Run one execution of T frames.
+
+        Args:
+            inputs: name -> [...], one sample.
+            hints: name -> [frames, ...]. Frame 0 is the given state; later frames are read only under teacher forcing.
+                Hints that are not encoded may be left out.
+            length: the number of frames of this execution; the output is read at step length - 2 (at least 0).
+            steps: T, the number of frames (static); T - 1 steps are run, and one where T is 1.
+            key: given in training, where it feeds teacher forcing, dropout and the noise on permutations.
+            teacher_forcing: the probability of a true hint instead of the predicted one, drawn per step; None for 0.
+            dropout: the probability that a number of a new hidden state is dropped; None for 0.
+            record: return the activations (static).
+        """
+        self._check(inputs, hints, steps, key, teacher_forcing, dropout)
+        precision = self.config.precision
+        with nullcontext() if precision is None else jax.default_matmul_precision(precision):
+            return _Run(self, inputs, hints, steps, key is None).run(length, key, teacher_forcing, dropout, record)
+
+    def _check(self, inputs: Mapping, hints: Mapping, steps: int, key: Any, forcing: Any, dropout: Any) -> None:
+        fed = self.spec.names(Stage.HINT) if self.config.encode_hints else ()
+        for stage, names, given in (("inputs", self.spec.names(Stage.INPUT), inputs), ("hints", fed, hints)):
+            missing = [name for name in names if name not in given]
+            if missing:
+                raise ValueError(f"The network needs the {stage} {', '.join(names)}; missing: {', '.join(missing)}.")
+        if steps < 1:
+            raise ValueError(f"steps must be at least 1, the number of frames; got {steps}.")
+        if key is None and (forcing is not None or dropout is not None):
+            raise ValueError("teacher_forcing and dropout draw at random: give a key, or leave both None.")
+        for name in fed if forcing is not None else ():
+            if len(hints[name]) < steps - 1:
+                raise ValueError(
+                    f"Teacher forcing over {steps} frames reads {steps - 1} frames of every hint; "
+                    f"{name!r} has {len(hints[name])}. Give the whole trace."
+                )
+        n, built_for = jnp.shape(inputs["pos"])[-1], self.config.pre_attention_bias
+        if built_for not in (None, n):
+            raise ValueError(
+                f"This network's pre-attention bias is for graphs of {built_for} nodes; got {n}. "
+                f"Use a network without it for other sizes."
+            )
+
+
+class _Run:
+    """One execution: the folded network and the constant inputs, shared by all steps."""
+
+    def __init__(self, net: ClrsNet, inputs: Mapping, hints: Mapping, steps: int, evaluating: bool):
+        spec, config = net.spec, net.config
+        self.config, self.rounds = config, max(1, steps - 1)
+        self.nodes, self.dtype = jnp.shape(inputs["pos"])[-1], net.processor.value.weight.dtype
+        self.fed_variables = spec.at(Stage.HINT) if config.encode_hints else ()
+        self.hint_variables = spec.at(Stage.HINT) if config.decode_hints else ()
+        self.output_variables = spec.at(Stage.OUTPUT)
+        self.hard = config.hint_repred == "hard" or (config.hint_repred == "hard_on_eval" and evaluating)
+        self._fold(net)
+        given = {v.name: self._expand(v, inputs[v.name]) for v in spec.at(Stage.INPUT)}
+        self.given = collect(spec.at(Stage.INPUT), given, self.nodes, self.dtype)
+        self.adjacency = adjacency(spec.at(Stage.INPUT), given, self.nodes)
+        self.pos = given["pos"]
+        self.hints = {v.name: hints[v.name] for v in self.fed_variables}
+
+    def _fold(self, net: ClrsNet) -> None:
+        encoded = encoded_variables(net.spec, net.config)
+        layer = partial(encoder_of, net.encoders, encoded, config=net.config)
+        self.encoders = (layer(where=Location.NODE), layer(where=Location.EDGE), layer(where=Location.GRAPH))
+        self.processor = net.processor.folded(*self.encoders)
+        self.decoders = {
+            v.name: fold_decoder(v, net.decoders[v.name], net.config, *self.encoders)
+            for v in decoded_variables(net.spec, net.config)
+        }
+
+    def run(
+        self, length: Number, key: PRNGKeyArray | None, forcing: Number | None, dropout: Number | None, record: bool
+    ) -> Prediction:
+        step = partial(self._step, length=length, forcing=forcing, dropout=dropout, record=record)
+        keys = None if key is None else jax.random.split(key, self.rounds + 1)
+        truth = self._truth(forcing is not None)
+        first = {v.name: self._expand(v, self.hints[v.name][0]) for v in self.fed_variables}
+        zero = jnp.zeros((self.nodes, self.config.hidden), self.dtype)
+        each = (jnp.arange(self.rounds), None if keys is None else keys[1:], truth)
+        (_, _, last), (hints, activations) = jax.lax.scan(step, (first, zero, _Round(first, zero, zero)), each)
+        outputs = self._decode(self.output_variables, last, None if keys is None else keys[0])
+        return Prediction(hints, outputs, activations)
+
+    def _step(
+        self, carry: tuple, each: tuple, *, length: Number, forcing: Number | None, dropout: Number | None, record: bool
+    ) -> tuple[tuple, tuple]:
+        (fed, hidden, last), (index, key, truth) = carry, each
+        to_force, to_drop, to_decode = (None,) * 3 if key is None else jax.random.split(key, 3)
+        features, joined = self._features(fed)
+        after, activations = self._process(features, joined, hidden, record)
+        after = after if dropout is None else _drop(after, dropout, to_drop)
+        now = _Round(fed, hidden, after)
+        hints = self._decode(self.hint_variables, now, to_decode)
+        following = {v.name: feedback(v, hints[v.name], self.hard) for v in self.fed_variables}
+        if forcing is not None:
+            forced = jax.random.bernoulli(to_force, forcing)
+            following = {name: jnp.where(forced, truth[name], x) for name, x in following.items()}
+        runs = (index == 0) | (length > index + 1)
+        last = jax.tree.map(lambda new, old: jnp.where(runs, new, old), now, last)
+        return (following, after, last), (hints, activations)
+
+    def _process(self, features: Features, joined: Array, hidden: Array, record: bool) -> tuple[Array, Any]:
+        seen = []
+        for _ in range(self.config.message_passing_steps):
+            hidden, attention = self.processor(*features, joined, hidden)
+            seen.append(Activations(hidden, *attention))
+        return hidden, jax.tree.map(lambda *x: jnp.stack(x), *seen) if record else None
+
+    def _features(self, fed: dict[str, Array]) -> tuple[Features, Array]:
+        features = self.given.join(collect(self.fed_variables, fed, self.nodes, self.dtype))
+        return features, self.adjacency | adjacency(self.fed_variables, fed, self.nodes)
+
+    def _decode(self, variables: tuple[Variable, ...], at: _Round, key: PRNGKeyArray | None) -> dict[str, Array]:
+        features, _ = self._features(at.fed)
+        hiddens = [at.before, at.after]
+        dense = jnp.concatenate([self.encoders[0](features.node), *hiddens], axis=-1)
+        x = Readable(
+            node=jnp.concatenate([features.node, *hiddens], axis=-1),
+            edge=features.edge,
+            graph=features.graph,
+            pooled=jnp.max(dense, axis=0),
+            pos=self.pos,
+        )
+        noisy = key is not None and any(v.kind == Kind.PERMUTATION_POINTER for v in variables)
+        keys = jax.random.split(key, len(variables)) if noisy else [None] * len(variables)
+        return {v.name: decode(v, self.decoders[v.name], x, self.config, k) for v, k in zip(variables, keys, strict=True)}
+
+    def _truth(self, needed: bool) -> dict[str, Array] | None:
+        """Frames 1 .. T-1 of the true hints, expanded; the last is never fed, so that its value does not matter."""
+        if not needed:
+            return None
+        at = jnp.minimum(jnp.arange(1, self.rounds + 1), max(self.rounds - 1, 0))
+        return {v.name: self._expand(v, jnp.asarray(self.hints[v.name])[at]) for v in self.fed_variables}
+
+    def _expand(self, variable: Variable, value: Any) -> Array:
+        return expand(variable, value, self.nodes, self.dtype)
+
+
+def encoded_variables(spec: Spec, config: NetConfig) -> tuple[Variable, ...]:
+    """The variables that are encoded, in order: inputs, then hints where they are fed."""
+    return spec.at(Stage.INPUT) + (spec.at(Stage.HINT) if config.encode_hints else ())
+
+
+def decoded_variables(spec: Spec, config: NetConfig) -> tuple[Variable, ...]:
+    """The variables that are decoded, in spec order."""
+    return tuple(v for v in spec if v.stage == Stage.OUTPUT or (v.stage == Stage.HINT and config.decode_hints))
+
+
+def _with_keys(variables: tuple[Variable, ...], key: PRNGKeyArray) -> Any:
+    return zip(variables, jax.random.split(key, max(len(variables), 1))[: len(variables)], strict=True)
+
+
+def _drop(x: Array, rate: Number, key: PRNGKeyArray) -> Array:
+    return jnp.where(jax.random.bernoulli(key, 1 - rate, x.shape), x / (1 - rate), 0).astype(x.dtype)

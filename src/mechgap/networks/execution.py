@@ -1,0 +1,74 @@
+"""Run a network on a batch and return what every other execution returns: a `Trace`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Shaped
+
+from mechgap.networks.clrs_net import ClrsNet, Prediction
+from mechgap.networks.postprocessing import postprocess
+from mechgap.trace import Stage, Trace, Variable, make_trace
+
+
+def run(
+    net: ClrsNet,
+    inputs: Mapping[str, Any],
+    first: Mapping[str, Any],
+    lengths: Shaped[Array | np.ndarray, " batch"],
+    *,
+    steps: int | None = None,
+) -> Trace:
+    """Execute a network on a batch.
+
+    Args:
+        net: the network.
+        inputs: name -> [B, ...].
+        first: name -> [B, ...], the hints of frame 0: the state before any work.
+        lengths: [B], how many frames each execution has.
+        steps: T; by default the longest of `lengths`.
+
+    Returns:
+        A trace whose hints are decisions: frame 0 as given, zero from each length on. Attention is
+        [T-1, k, B, heads, N, N]. A network that decodes no hints leaves NaN in their later frames.
+    """
+    frames = int(np.max(np.asarray(lengths))) if steps is None else steps
+    return _run(net, dict(inputs), dict(first), jnp.asarray(lengths), frames)
+
+
+def predict(
+    net: ClrsNet, inputs: Mapping[str, Any], hints: Mapping[str, Any], lengths: Any, *, steps: int, record: bool = True
+) -> Prediction:
+    """The raw predictions on a batch: inputs [B, ...], hints [frames, B, ...] -> logits with a leading batch axis."""
+
+    def one(inputs: dict, hints: dict, length: Array) -> Prediction:
+        return net(inputs, hints, length, steps=steps, record=record)
+
+    return jax.vmap(one, in_axes=(0, 1, 0))(dict(inputs), dict(hints), lengths)
+
+
+@eqx.filter_jit
+def _run(net: ClrsNet, inputs: dict, first: dict, lengths: Array, steps: int) -> Trace:
+    prediction = predict(net, inputs, {name: jnp.asarray(x)[None] for name, x in first.items()}, lengths, steps=steps)
+    values = postprocess(net.spec, prediction.hints)
+    hints = {
+        v.name: _frames(v, jnp.asarray(first[v.name]), values.get(v.name), lengths, steps)
+        for v in net.spec.at(Stage.HINT)
+    }
+    assert prediction.activations is not None
+    attention = jnp.moveaxis(prediction.activations.coefficients, 0, 2)[: steps - 1]
+    return make_trace(net.spec, inputs, hints, postprocess(net.spec, prediction.outputs), lengths, attention)
+
+
+def _frames(variable: Variable, first: Array, values: Array | None, lengths: Array, steps: int) -> Array:
+    """Frame 0, then the network's frames [B, T-1, ...] with the time axis in front, cut at each length."""
+    if values is None:
+        rest = jnp.full((steps - 1, *first.shape), jnp.nan)
+    else:
+        rest = jnp.moveaxis(values, 1, 0)[: steps - 1]
+    frames = jnp.concatenate([first.astype(rest.dtype)[None], rest])
+    inside = jnp.arange(steps)[:, None] < lengths
+    return jnp.where(inside.reshape(inside.shape + (1,) * (frames.ndim - 2)), frames, jnp.zeros((), frames.dtype))

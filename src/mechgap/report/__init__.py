@@ -1,0 +1,1 @@
+"""Stage 6: results -> tables, pictures and one self-contained HTML page."""

@@ -1,0 +1,41 @@
+"""Answer one question with the reference package; questions and answers are npz files. Used by test_oracle_live.py.
+
+    answer.py trace ALGORITHM QUESTION ANSWER    QUESTION holds batches named 0/A, 0/s, 1/A, ...; ANSWER 0/input/pos, ...
+    answer.py split ALGORITHM PART ANSWER        PART is train, val or test
+"""
+
+import sys
+from pathlib import Path
+
+import reference  # before anything that imports numpy
+
+# isort: split
+import numpy as np
+
+
+def main(question: str, name: str, subject: str, answer: str) -> None:
+    arrays = traces(name, Path(subject)) if question == "trace" else reference.flat(reference.split(name, subject))
+    np.savez(answer, **arrays)
+
+
+def traces(name: str, path: Path) -> reference.Arrays:
+    given = dict(np.load(path))
+    answers: reference.Arrays = {}
+    for batch in sorted({key.split("/")[0] for key in given}):
+        inputs = {key.split("/")[1]: x for key, x in given.items() if key.split("/")[0] == batch}
+        feedback = reference.run(name, samples(inputs))
+        answers |= {f"{batch}/{key}": x for key, x in reference.flat(feedback).items()}
+    return answers
+
+
+def samples(inputs: dict[str, np.ndarray]) -> list[reference.Sample]:
+    """The arguments of each execution; the reference takes the source as an index."""
+    if "key" in inputs:
+        return [[key] for key in inputs["key"]]
+    if "s" in inputs:
+        return [[A, int(s.argmax())] for A, s in zip(inputs["A"], inputs["s"], strict=True)]
+    return [[A] for A in inputs["A"]]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

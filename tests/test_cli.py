@@ -1,0 +1,96 @@
+"""The commands, as a person calls them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import mechgap as mg
+from mechgap.cli import app
+from mechgap.doctor import Finding, examine, print_findings
+
+runner = CliRunner()
+
+
+def command(*words: str) -> subprocess.CompletedProcess:
+    code = f"import sys; sys.argv = ['mechgap', *{list(words)!r}]; from mechgap.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", mg.algorithm_names())
+def test_trace_prints_every_frame(name: str) -> None:
+    done = runner.invoke(app, ["trace", name, "--n", "4", "--seed", "1"])
+    assert done.exit_code == 0, done.output
+    frames = int(mg.algorithm(name).benchmark_sampler(1, 4, 1).next().lengths[0])
+    assert f"{frames} frames" in done.output
+    assert f"│ {frames - 1:>4} │" in done.output
+
+
+def test_trace_prints_the_state_itself() -> None:
+    done = runner.invoke(app, ["trace", "bfs", "--n", "4", "--seed", "1", "--p", "1", "--source", "2"])
+    assert "0 1 2 3" in done.output  # everything is reached in one step
+    assert done.output.rstrip().endswith("pi 2 2 · 2")
+
+
+def test_trace_draws_and_saves(tmp_path: Path) -> None:
+    picture, saved = tmp_path / "steps.png", tmp_path / "trace.safetensors"
+    done = runner.invoke(app, ["trace", "bfs", "--n", "5", "--plot", str(picture), "--save", str(saved)])
+    assert done.exit_code == 0, done.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.stat().st_size > 10_000
+    assert mg.Trace.load(saved).nodes == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("trace", "bsf"), "No algorithm 'bsf'. Did you mean 'bfs'"),
+        (("trace", "bfs", "--n", "0"), "n must be at least 1; got 0"),
+        (("trace", "bfs", "--source", "8"), "Source 8 is out of range: with n = 8 the nodes are 0..7"),
+        (("trace", "dfs", "--source", "1"), "'dfs' has no source node"),
+        (("trace", "bfs", "--p", "2"), "each in [0, 1]; got 2.0"),
+        (("trace", "bfs", "--plot", "x.doc"), "must end in .png, .svg or .pdf"),
+        (("trace", "bfs", "--plot", "no/such/x.png"), "the folder no/such does not exist"),
+        (("demo", "--out", "no/such/x.html"), "the folder no/such does not exist"),
+    ],
+)
+def test_a_mistake_ends_in_its_message(words: tuple[str, ...], message: str) -> None:
+    done = command(*words)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_demo_writes_a_page_that_needs_nothing_else(tmp_path: Path) -> None:
+    done = runner.invoke(app, ["demo", "--out", str(tmp_path / "page.html")])
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<svg") == 2
+    assert "bellman_ford" in page
+    assert not any(link in page for link in ("<script src", "<link", "@import", 'src="http'))
+
+
+def test_doctor_finds_this_machine_ready(capsys) -> None:
+    findings = examine()
+    assert print_findings(findings)
+    text = capsys.readouterr().out
+    assert "jax" in text
+    assert "cpu" in text
+    assert "mechgap[clrs]" in text or any(f.subject == "dm-clrs" and not f.advice for f in findings)
+
+
+def test_doctor_says_what_to_do(capsys, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(
+        "mechgap.doctor._version", lambda package: {"jax": "0.4.1", "equinox": None}.get(package, "99.0")
+    )
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("os.access", lambda *_: False)
+    findings = {f.subject: f for f in examine()}
+    assert findings["jax"].wrong
+    assert "pip install -U 'jax>=0.10.2'" in findings["jax"].advice
+    assert "pip install 'equinox>=0.13.8'" in findings["equinox"].advice
+    assert "not writable" in findings["compilation cache"].advice
+    assert not print_findings([Finding("x", "y", "do z", wrong=True)])
+    assert "1 to fix" in capsys.readouterr().out
