@@ -13,7 +13,7 @@ $(BIN)/.installed: pyproject.toml constraints.txt
 # The reference package brings TensorFlow and its own pins, so it lives in an environment of its own.
 $(ORACLE)/.installed: tests/oracle/constraints.txt
 	$(PYTHON) -m venv .oracle
-	$(ORACLE)/python -m pip install --quiet --disable-pip-version-check -c tests/oracle/constraints.txt dm-clrs
+	$(ORACLE)/python -m pip install --quiet --disable-pip-version-check -c tests/oracle/constraints.txt dm-clrs equinox jaxtyping safetensors
 	touch $@
 
 demo: $(BIN)/.installed
@@ -39,6 +39,7 @@ oracle: $(ORACLE)/.installed
 
 golden: oracle
 	$(ORACLE)/python tests/oracle/make_golden.py
+	$(ORACLE)/python tests/oracle/make_network_golden.py
 
 clean:
 	rm -rf .venv .oracle .pytest_cache .mypy_cache .ruff_cache .hypothesis

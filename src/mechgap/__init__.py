@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from mechgap.algorithms import algorithm as algorithm
     from mechgap.algorithms import algorithm_names as algorithm_names
     from mechgap.algorithms.definition import Algorithm as Algorithm
+    from mechgap.compiler import compile as compile
+    from mechgap.compiler.to_gatv2 import Compiled as Compiled
+    from mechgap.networks.clrs_net import ClrsNet as ClrsNet
+    from mechgap.networks.config import NetConfig as NetConfig
+    from mechgap.programs import program as program
+    from mechgap.programs import program_names as program_names
+    from mechgap.programs.graph import GraphProgram as GraphProgram
     from mechgap.trace import Kind as Kind
     from mechgap.trace import Location as Location
     from mechgap.trace import Spec as Spec
@@ -22,6 +29,13 @@ if TYPE_CHECKING:
 _HOME = {
     "algorithm": "mechgap.algorithms",
     "algorithm_names": "mechgap.algorithms",
+    "compile": "mechgap.compiler",
+    "program": "mechgap.programs",
+    "program_names": "mechgap.programs",
+    "Compiled": "mechgap.compiler.to_gatv2",
+    "ClrsNet": "mechgap.networks.clrs_net",
+    "GraphProgram": "mechgap.programs.graph",
+    "NetConfig": "mechgap.networks.config",
     "Algorithm": "mechgap.algorithms.definition",
     "Kind": "mechgap.trace",
     "Location": "mechgap.trace",

@@ -43,6 +43,62 @@ def trace(
         typer.echo(f"drew {plot}")
 
 
+ProgramName = Annotated[str, typer.Argument(help="The program, e.g. bfs.")]
+Hidden = Annotated[int, typer.Option(help="Hidden size.")]
+Minimal = Annotated[bool, typer.Option("--minimal", help="Take the smallest hidden size instead.")]
+WithLayerNorm = Annotated[bool, typer.Option("--layer-norm", help="Compile for a network with a layer norm.")]
+
+
+@app.command("compile")
+def compile_(
+    program: ProgramName,
+    hidden: Hidden = 128,
+    minimal: Minimal = False,
+    layer_norm: WithLayerNorm = False,
+    max_nodes: Annotated[int, typer.Option(help="The largest graph.")] = 1024,
+    min_gap: Annotated[float | None, typer.Option(help="Smallest difference of two positions; 1/max_nodes.")] = None,
+    max_distance: Annotated[float | None, typer.Option(help="Largest distance, where the program has one.")] = None,
+    dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
+    margin: Annotated[float | None, typer.Option(help="Softmax margin in nats; by default exact.")] = None,
+    certify: Annotated[str, typer.Option(help="quick, full or none.")] = "quick",
+) -> None:
+    """Write the weights that run a program, check them, and print the certificate."""
+    from mechgap.report.certificates import compile_and_print
+
+    parameters = {} if max_distance is None else {"max_distance": max_distance}
+    certified = compile_and_print(
+        program,
+        parameters,
+        hidden=None if minimal else hidden,
+        max_nodes=max_nodes,
+        min_gap=min_gap,
+        layer_norm=layer_norm,
+        dtype=dtype,
+        margin=margin,
+        certify=certify,
+    )
+    if not certified:
+        raise typer.Exit(1)
+
+
+@app.command()
+def inspect(
+    program: ProgramName,
+    hidden: Hidden = 128,
+    minimal: Minimal = False,
+    layer_norm: WithLayerNorm = False,
+    plot: Annotated[Path | None, typer.Option(help="Also draw the weights into this PNG, SVG or PDF file.")] = None,
+    attention: Annotated[Path | None, typer.Option(help="Also draw the attention on a random graph.")] = None,
+    n: Annotated[int, typer.Option(help="Number of nodes of that graph.")] = 8,
+    seed: Annotated[int, typer.Option(help="Seed of that graph.")] = 0,
+) -> None:
+    """Compile a program and show what every channel and weight does."""
+    from mechgap.report.inspection import inspect_program
+
+    size = None if minimal else hidden
+    inspect_program(program, plot, hidden=size, layer_norm=layer_norm, attention=attention, nodes=n, seed=seed)
+
+
 @app.command()
 def doctor() -> None:
     """Print versions, devices and folders, and what to do about anything that is wrong."""

@@ -9,6 +9,7 @@ compared without asking where they came from.
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -106,11 +107,30 @@ class Spec:
 
     def at(self, stage: Stage) -> tuple[Variable, ...]:
         """The variables of one stage, in order."""
-        return tuple(v for v in self.variables if v.stage == stage)
+        return self._by_stage[stage]
 
     def names(self, stage: Stage) -> tuple[str, ...]:
         """The names of one stage's variables, in order."""
-        return tuple(v.name for v in self.at(stage))
+        return self._names[stage]
+
+    def shapes(self, nodes: int) -> tuple[tuple[Variable, tuple[int, ...]], ...]:
+        """Every variable with the shape of one value on a graph of `nodes` nodes."""
+        if nodes not in self._shapes:
+            self._shapes[nodes] = tuple((v, v.shape(nodes)) for v in self.variables)
+        return self._shapes[nodes]
+
+    # Specs are asked for these on every call of a tracer, whose own work takes tens of microseconds.
+    @cached_property
+    def _by_stage(self) -> dict[Stage, tuple[Variable, ...]]:
+        return {stage: tuple(v for v in self.variables if v.stage == stage) for stage in Stage}
+
+    @cached_property
+    def _names(self) -> dict[Stage, tuple[str, ...]]:
+        return {stage: tuple(v.name for v in self._by_stage[stage]) for stage in Stage}
+
+    @cached_property
+    def _shapes(self) -> dict[int, tuple[tuple[Variable, tuple[int, ...]], ...]]:
+        return {}
 
     def __str__(self) -> str:
         return "\n".join(str(v) for v in self.variables)
@@ -182,10 +202,11 @@ class Trace(eqx.Module):
     def differences(self, other: "Trace") -> dict[str, int]:
         """How many values differ, by variable (and `lengths`); empty where the two traces say the same.
 
-        The number of frames T may differ, since it is only padding. A shape that differs otherwise is an error.
+        The number of frames T may differ, since it is only padding, and attention is not compared. A shape that differs
+        otherwise is an error.
         """
         steps = max(self.steps, other.steps)
-        mine, others = _flat(self.pad(steps)), _flat(other.pad(steps))
+        mine, others = _values(self.pad(steps)), _values(other.pad(steps))
         if mine.keys() != others.keys():
             raise ValueError(f"The traces hold different variables: {sorted(mine.keys() ^ others.keys())}.")
         for name in mine:
@@ -221,17 +242,27 @@ def make_trace(
     spec: Spec, inputs: Values, hints: Values, outputs: Values, lengths: Any, attention: Any = None
 ) -> Trace:
     """A `Trace` whose names and shapes are checked against its spec; every problem is named at once."""
-    trace = Trace(
-        spec,
-        _in_order(spec, Stage.INPUT, inputs),
-        _in_order(spec, Stage.HINT, hints),
-        _in_order(spec, Stage.OUTPUT, outputs),
-        lengths,
-        attention,
-    )
-    problems = list(_problems(trace))
+    stages = {
+        Stage.INPUT: _in_order(spec, Stage.INPUT, inputs),
+        Stage.HINT: _in_order(spec, Stage.HINT, hints),
+        Stage.OUTPUT: _in_order(spec, Stage.OUTPUT, outputs),
+    }
+    problems = list(_problems(spec, stages, lengths, attention))
     if problems:
         raise ValueError("Not a valid trace:\n  " + "\n  ".join(problems))
+    return _built(spec, stages, lengths, attention)
+
+
+def _built(spec: Spec, stages: dict[Stage, Values], lengths: Any, attention: Any) -> Trace:
+    """`Trace(...)` without equinox's checks of a constructor, as when a transformation rebuilds the pytree.
+
+    They take 30 us, a tenth of tracing a small batch, and are about __init__ methods written by hand.
+    """
+    trace = object.__new__(Trace)
+    for stage, field in ((Stage.INPUT, "inputs"), (Stage.HINT, "hints"), (Stage.OUTPUT, "outputs")):
+        object.__setattr__(trace, field, stages[stage])
+    for field, value in (("spec", spec), ("lengths", lengths), ("attention", attention)):
+        object.__setattr__(trace, field, value)
     return trace
 
 
@@ -243,32 +274,34 @@ def _in_order(spec: Spec, stage: Stage, values: Mapping[str, Any]) -> Values:
     return {name: values[name] for name in names}
 
 
-def _problems(trace: Trace) -> Iterator[str]:
-    if len(trace.lengths.shape) != 1:
-        yield f"lengths must have shape [B]; got {trace.lengths.shape}."
+def _problems(spec: Spec, stages: dict[Stage, Values], lengths: Any, attention: Any) -> Iterator[str]:
+    # On plain dicts, not on a Trace: reading an eqx.Module's attributes costs more than tracing a small batch.
+    if len(lengths.shape) != 1:
+        yield f"lengths must have shape [B]; got {lengths.shape}."
         return
-    if "pos" not in trace.inputs or not trace.hints:
+    if "pos" not in stages[Stage.INPUT] or not stages[Stage.HINT]:
         yield "a trace needs the input 'pos' and at least one hint."
         return
-    batch, nodes = trace.batch, trace.nodes
-    for variable in trace.spec:
-        leading = (trace.steps, batch) if variable.stage == Stage.HINT else (batch,)
-        expected, given = leading + variable.shape(nodes), tuple(trace.values(variable.stage)[variable.name].shape)
+    batch, nodes = lengths.shape[0], stages[Stage.INPUT]["pos"].shape[-1]
+    steps = next(iter(stages[Stage.HINT].values())).shape[0]
+    for variable, shape in spec.shapes(nodes):
+        leading = (steps, batch) if variable.stage == Stage.HINT else (batch,)
+        expected, given = leading + shape, tuple(stages[variable.stage][variable.name].shape)
         if expected != given:
             yield f"{variable.name!r} ({variable.location} {variable.kind}) must have shape {expected}; got {given}."
-    if trace.attention is not None and (
-        len(trace.attention.shape) != 6 or tuple(trace.attention.shape[-2:]) != (nodes, nodes)
-    ):
-        yield f"attention must have shape [T-1, k, B, heads, {nodes}, {nodes}]; got {trace.attention.shape}."
+    if attention is not None and (len(attention.shape) != 6 or tuple(attention.shape[-2:]) != (nodes, nodes)):
+        yield f"attention must have shape [T-1, k, B, heads, {nodes}, {nodes}]; got {attention.shape}."
+
+
+def _values(trace: Trace) -> dict[str, np.ndarray]:
+    """What a trace says, under one level of names."""
+    flat = {f"{stage}/{name}": np.asarray(x) for stage in Stage for name, x in trace.values(stage).items()}
+    return flat | {"lengths": np.asarray(trace.lengths)}
 
 
 def _flat(trace: Trace) -> dict[str, np.ndarray]:
     """All arrays of a trace under one level of names."""
-    flat = {f"{stage}/{name}": np.asarray(x) for stage in Stage for name, x in trace.values(stage).items()}
-    flat["lengths"] = np.asarray(trace.lengths)
-    if trace.attention is not None:
-        flat["attention"] = np.asarray(trace.attention)
-    return flat
+    return _values(trace) | ({} if trace.attention is None else {"attention": np.asarray(trace.attention)})
 
 
 def _variable(fields: dict[str, Any]) -> Variable:

@@ -1,11 +1,10 @@
 """Answer one question with the reference package; questions and answers are npz files. Used by test_oracle_live.py.
 
-    answer.py trace ALGORITHM QUESTION ANSWER    QUESTION holds batches named 0/A, 0/s, 1/A, ...; ANSWER 0/input/pos, ...
-    answer.py split ALGORITHM PART ANSWER        PART is train, val or test
+answer.py trace ALGORITHM QUESTION ANSWER    QUESTION holds 0/A, 0/s, 1/A, ...; ANSWER 0/input/pos, ...
+answer.py splits ALGORITHM ANSWER            ANSWER holds train/input/pos, ...
 """
 
 import sys
-from pathlib import Path
 
 import reference  # before anything that imports numpy
 
@@ -13,13 +12,16 @@ import reference  # before anything that imports numpy
 import numpy as np
 
 
-def main(question: str, name: str, subject: str, answer: str) -> None:
-    arrays = traces(name, Path(subject)) if question == "trace" else reference.flat(reference.split(name, subject))
-    np.savez(answer, **arrays)
+def main(question: str, name: str, *paths: str) -> None:
+    if question == "trace":
+        arrays = traces(name, dict(np.load(paths[0])))
+    else:
+        parts = ("train", "val", "test")
+        arrays = {f"{part}/{k}": x for part in parts for k, x in reference.flat(reference.split(name, part)).items()}
+    np.savez(paths[-1], **arrays)
 
 
-def traces(name: str, path: Path) -> reference.Arrays:
-    given = dict(np.load(path))
+def traces(name: str, given: dict[str, np.ndarray]) -> reference.Arrays:
     answers: reference.Arrays = {}
     for batch in sorted({key.split("/")[0] for key in given}):
         inputs = {key.split("/")[1]: x for key, x in given.items() if key.split("/")[0] == batch}

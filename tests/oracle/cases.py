@@ -13,6 +13,7 @@ def graphs(n: int, rng: np.random.RandomState, weighted: bool) -> Iterator[np.nd
     """Matrices [n, n]; 0/1 integers, or weights without ties."""
     ids = np.arange(n)
     random = rng.binomial(1, 0.4, (n, n))
+    sparse = rng.binomial(1, min(1.5 / n, 1.0), (n, n))
     blocks = np.array((ids[:, None] < n // 2) == (ids < n // 2), int)
     path = np.eye(n, k=1, dtype=int)
     shapes = {
@@ -26,7 +27,7 @@ def graphs(n: int, rng: np.random.RandomState, weighted: bool) -> Iterator[np.nd
         "one edge": np.outer(ids == 0, ids == n - 1).astype(int),
         "one edge back": np.outer(ids == n - 1, ids == 0).astype(int),
         "directed": random,
-        "sparse, directed, with self-loops": np.maximum(rng.binomial(1, min(1.5 / n, 1.0), (n, n)), np.eye(n, dtype=int)),
+        "sparse, directed, with self-loops": np.maximum(sparse, np.eye(n, dtype=int)),
     }
     for shape in shapes.values():
         yield shape * rng.uniform(0.01, 1.0, (n, n)) if weighted else shape

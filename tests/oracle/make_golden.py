@@ -121,11 +121,13 @@ def digest(feedback: samplers.Feedback) -> dict[str, str]:
 
 
 def one_digest(x: np.ndarray) -> str:
+    """The digest of one array."""
     return f"{x.dtype} {list(x.shape)} {hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()}"
 
 
 def provenance() -> dict[str, str]:
-    return {"package": reference.PACKAGE, "sources_sha256": reference.sources_sha256()}
+    """What the files were made from, in the header of each."""
+    return {"package": reference.PACKAGE, "numpy": np.__version__, "sources_sha256": reference.sources_sha256()}
 
 
 if __name__ == "__main__":

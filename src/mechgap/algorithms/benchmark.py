@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mechgap.algorithms.definition import Algorithm
+from mechgap.algorithms.distributions import BenchmarkStream
 from mechgap.algorithms.inputs import completed, nearest
 from mechgap.algorithms.processing import as_permutations, pred_as_input, random_positions
 from mechgap.trace import Trace
@@ -75,7 +76,7 @@ class BenchmarkSampler:
             )
         self.algorithm, self.n, self.num_samples = algorithm, n, num_samples
         self.p = algorithm.probabilities(p)
-        self._rng = np.random.RandomState(seed)
+        self._stream = BenchmarkStream(seed)
         self._random_pos, self._pred_as_input, self._permutations = random_pos, pred_as_input, permutations
         self._track_max_steps = track_max_steps and num_samples < 0
         self._steps = self._draw(WARM_UP).steps if self._track_max_steps else 0
@@ -91,17 +92,15 @@ class BenchmarkSampler:
                 raise ValueError("An endless sampler (num_samples = -1) needs a batch size: next(32).")
             trace = self._draw(batch)
             self._steps = max(self._steps, trace.steps) if self._track_max_steps else trace.steps
-            return trace.pad(self._steps)
+            return trace.pad(self._steps) if self._steps > trace.steps else trace
         if batch is None:
             return self._prepared
         if batch > self.num_samples:
             raise ValueError(f"A batch of {batch} is more than the {self.num_samples} samples there are.")
-        return self._prepared.take(self._rng.choice(self.num_samples, (batch,), replace=True))
+        return self._prepared.take(self._stream.rng.choice(self.num_samples, (batch,), replace=True))
 
     def _draw(self, count: int) -> Trace:
-        distribution = self.algorithm.distribution
-        samples = [distribution.draw(self._rng, self.n, self.p) for _ in range(count)]
-        inputs = {name: np.stack([sample[name] for sample in samples]) for name in samples[0]}
+        inputs = self.algorithm.distribution.draw(self._stream, self.n, count, self.p)
         return self.algorithm.trace_checked(completed(self.algorithm.spec, inputs, np))
 
     def _processed(self, trace: Trace) -> Trace:

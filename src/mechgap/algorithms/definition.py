@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
+from mechgap.algorithms.distributions import BenchmarkStream
 from mechgap.algorithms.inputs import checked_inputs, completed
 from mechgap.trace import Kind, Spec, Stage, Trace, Values, make_trace
 
@@ -43,8 +44,8 @@ class Distribution(Protocol):
     def p(self) -> tuple[float, ...]:
         """The benchmark's default edge probabilities; empty where there are no edges to draw."""
 
-    def draw(self, rng: np.random.RandomState, n: int, p: tuple[float, ...]) -> dict[str, np.ndarray]:
-        """One sample, in the benchmark's own order of draws."""
+    def draw(self, stream: BenchmarkStream, n: int, count: int, p: tuple[float, ...]) -> dict[str, np.ndarray]:
+        """A batch of samples, in the benchmark's own order of draws."""
 
     def sample(self, key: PRNGKeyArray, n: int, batch: int, p: Array) -> dict[str, Array]:
         """A batch from the same distribution."""

@@ -14,9 +14,8 @@ from mechgap.networks.config import NetConfig
 from mechgap.networks.decoders import Decoders, Readable, decode, fold_decoder, make_decoder
 from mechgap.networks.encoders import Encoders, Features, adjacency, collect, encoder_of, expand, make_encoder
 from mechgap.networks.gatv2 import GATv2
-from mechgap.networks.layers import Linear
 from mechgap.networks.postprocessing import feedback
-from mechgap.trace import Kind, Location, Spec, Stage, Variable
+from mechgap.trace import Location, Spec, Stage, Variable
 
 Number = Any  # a Python number or a 0-d array, which may be traced
 
@@ -180,7 +179,7 @@ class _Run:
         self, carry: tuple, each: tuple, *, length: Number, forcing: Number | None, dropout: Number | None, record: bool
     ) -> tuple[tuple, tuple]:
         (fed, hidden, last), (index, key, truth) = carry, each
-        to_force, to_drop, to_decode = (None,) * 3 if key is None else jax.random.split(key, 3)
+        to_force, to_drop, to_decode = _three(key)
         features, joined = self._features(fed)
         after, activations = self._process(features, joined, hidden, record)
         after = after if dropout is None else _drop(after, dropout, to_drop)
@@ -216,9 +215,9 @@ class _Run:
             pooled=jnp.max(dense, axis=0),
             pos=self.pos,
         )
-        noisy = key is not None and any(v.kind == Kind.PERMUTATION_POINTER for v in variables)
-        keys = jax.random.split(key, len(variables)) if noisy else [None] * len(variables)
-        return {v.name: decode(v, self.decoders[v.name], x, self.config, k) for v, k in zip(variables, keys, strict=True)}
+        keys = [None if key is None else jax.random.fold_in(key, i) for i in range(len(variables))]
+        plan = zip(variables, keys, strict=True)
+        return {v.name: decode(v, self.decoders[v.name], x, self.config, k) for v, k in plan}
 
     def _truth(self, needed: bool) -> dict[str, Array] | None:
         """Frames 1 .. T-1 of the true hints, expanded; the last is never fed, so that its value does not matter."""
@@ -243,6 +242,10 @@ def decoded_variables(spec: Spec, config: NetConfig) -> tuple[Variable, ...]:
 
 def _with_keys(variables: tuple[Variable, ...], key: PRNGKeyArray) -> Any:
     return zip(variables, jax.random.split(key, max(len(variables), 1))[: len(variables)], strict=True)
+
+
+def _three(key: PRNGKeyArray | None) -> Any:
+    return (None, None, None) if key is None else jax.random.split(key, 3)
 
 
 def _drop(x: Array, rate: Number, key: PRNGKeyArray) -> Array:

@@ -11,9 +11,9 @@ A decoder is a tuple of layers. `layout` says what each of them reads and how wi
 | graph         | L0: pooled, L1: graph   | L0 max_i h_i + L1 g                                                   |
 | graph, pointer| + L2: node              | L0 max_i h_i + L1 g + L2 h_i                                          |
 
-with h = [node features | hidden before | hidden after], 3 s wide. Simplified decoders (`NetConfig.simplify_decoders`) read no
-edge features: an edge is L0 h_i + L1 h_j, and a pointer is decoded by position, -c |v - pos_j| (Eq. 31), where v is
-L0 h_i for a node and L0 h_i + L1 h_j for an edge.
+with h = [node features | hidden before | hidden after], 3 s wide. Simplified decoders
+(`NetConfig.simplify_decoders`) read no edge features: an edge is L0 h_i + L1 h_j, and a pointer is decoded by
+position, -c |v - pos_j| (Eq. 31), where v is L0 h_i for a node and L0 h_i + L1 h_j for an edge.
 """
 
 from enum import Enum

@@ -48,8 +48,8 @@ def check_supported(variable: Variable) -> None:
         )
     if (variable.location, variable.kind) == (Location.GRAPH, Kind.MASK_ONE):
         raise ValueError(
-            f"Variable {variable.name!r} is a mask_one on the graph, which has one place; only nodes and edges can have "
-            f"one. Use kind {Kind.MASK!s} there, or {Kind.POINTER!s} to name a node."
+            f"Variable {variable.name!r} is a mask_one on the graph, which has one place; only nodes and edges can "
+            f"have one. Use kind {Kind.MASK!s} there, or {Kind.POINTER!s} to name a node."
         )
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Shaped
 
 from mechgap.networks.clrs_net import ClrsNet, Prediction
 from mechgap.networks.postprocessing import postprocess
-from mechgap.trace import Stage, Trace, Variable, make_trace
+from mechgap.trace import Stage, Trace, make_trace
 
 
 def run(
@@ -55,20 +55,17 @@ def _run(net: ClrsNet, inputs: dict, first: dict, lengths: Array, steps: int) ->
     prediction = predict(net, inputs, {name: jnp.asarray(x)[None] for name, x in first.items()}, lengths, steps=steps)
     values = postprocess(net.spec, prediction.hints)
     hints = {
-        v.name: _frames(v, jnp.asarray(first[v.name]), values.get(v.name), lengths, steps)
-        for v in net.spec.at(Stage.HINT)
+        v.name: _frames(jnp.asarray(first[v.name]), values.get(v.name), lengths, steps) for v in net.spec.at(Stage.HINT)
     }
     assert prediction.activations is not None
     attention = jnp.moveaxis(prediction.activations.coefficients, 0, 2)[: steps - 1]
     return make_trace(net.spec, inputs, hints, postprocess(net.spec, prediction.outputs), lengths, attention)
 
 
-def _frames(variable: Variable, first: Array, values: Array | None, lengths: Array, steps: int) -> Array:
+def _frames(first: Array, values: Array | None, lengths: Array, steps: int) -> Array:
     """Frame 0, then the network's frames [B, T-1, ...] with the time axis in front, cut at each length."""
-    if values is None:
-        rest = jnp.full((steps - 1, *first.shape), jnp.nan)
-    else:
-        rest = jnp.moveaxis(values, 1, 0)[: steps - 1]
+    missing = jnp.full((steps - 1, *first.shape), jnp.nan)
+    rest = missing if values is None else jnp.moveaxis(values, 1, 0)[: steps - 1]
     frames = jnp.concatenate([first.astype(rest.dtype)[None], rest])
     inside = jnp.arange(steps)[:, None] < lengths
     return jnp.where(inside.reshape(inside.shape + (1,) * (frames.ndim - 2)), frames, jnp.zeros((), frames.dtype))

@@ -13,7 +13,8 @@
 | bias      | B (an extension)         | 14       | none                          |
 | norm      | layer norm               | after 10 | layer_norm                    |
 
-The symbols are in docs/notation.md. Where paper and reference code differ, the code is followed: the ReLU is on the sum.
+The symbols are in docs/notation.md. Where paper and reference code differ, the code is followed: the ReLU is on the
+sum, and `edge`, `info` and the adjacency are read at [i, j] by the receiver i.
 """
 
 from typing import NamedTuple

@@ -36,7 +36,9 @@ def postprocess(spec: Spec, logits: Mapping[str, Array], hard: bool = True) -> d
 def feedback(variable: Variable, logits: Array, hard: bool) -> Array:
     """A predicted hint in the form in which it is fed back: reals, pointers as rows."""
     value = _value(variable, logits, hard, FEEDBACK_SINKHORN_STEPS)
-    return expand(variable, value, logits.shape[-1], logits.dtype) if hard else value
+    if not hard or variable.kind != Kind.POINTER:
+        return value
+    return expand(variable, value, logits.shape[-1], logits.dtype)
 
 
 def _value(variable: Variable, x: Array, hard: bool, sinkhorn_steps: int) -> Array:

@@ -1,4 +1,4 @@
-"""Parameters by the reference's own names, both ways: dictionaries of NumPy arrays, {module: {"w", "b"}}."""
+"""Parameters by the reference's own names, both ways: dictionaries of arrays, {module: {"w", "b"}}."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,100 +9,126 @@ import numpy as np
 
 from mechgap.networks.clrs_net import ClrsNet, decoded_variables, encoded_variables
 from mechgap.networks.config import NetConfig
-from mechgap.networks.decoders import layout
-from mechgap.networks.encoders import check_supported
 from mechgap.networks.gatv2 import AttentionVectors, GATv2
 from mechgap.networks.layers import LayerNorm, Linear
-from mechgap.trace import Kind, Location, Spec, Variable
+from mechgap.trace import Spec
 
 CODERS = "net/~_construct_encoders_decoders/algo_0_"
 PROCESSOR = "net/gatv2_aggr_clrs_processor/"
 NORM = f"{PROCESSOR}layer_norm"
-LAYERS = ("value", "skip", "sender", "receiver", "edge", "graph")  # linear, linear_1, ... linear_5
+INFO = f"{PROCESSOR}info"  # our name: the reference has no such layer
+LAYERS = ("value", "skip", "sender", "receiver", "edge", "graph")  # linear, linear_1, ... linear_5; then the heads
 
-Tree = dict[str, dict[str, np.ndarray]]
+Tree = dict[str, dict[str, Any]]
 
 
-def to_reference(net: ClrsNet) -> Tree:
-    """A network's parameters under the reference's names.
+def to_reference(net: ClrsNet, *, with_info: bool = False) -> Tree:
+    """A network's parameters under the reference's names, as NumPy arrays.
+
+    Args:
+        net: the network.
+        with_info: allow edge information (Eq. 11-13), under the name `INFO`: a bias-free linear layer that has to be
+            added to the reference.
 
     Raises:
         ValueError: where the network has parts that the reference has not.
     """
-    config, processor = net.config, net.processor
-    _check_expressible(config)
-    tree: Tree = {}
-    for variable in encoded_variables(net.spec, config):
-        tree |= {_encoder(variable, i): _numpy(layer) for i, layer in enumerate(net.encoders[variable.name])}
-    for variable in decoded_variables(net.spec, config):
-        tree |= {_decoder(variable, i): _numpy(layer) for i, layer in enumerate(net.decoders[variable.name])}
-    tree |= {_linear(i): _numpy(getattr(processor, name)) for i, name in enumerate(LAYERS)}
-    vectors = processor.attention
-    for head in range(config.heads):
-        tree[_head(head)] = {"w": np.asarray(vectors.weight[head])[:, None], "b": np.asarray(vectors.bias[head])[None]}
-    if processor.norm is not None:
-        tree[NORM] = {"scale": np.asarray(processor.norm.scale), "offset": np.asarray(processor.norm.offset)}
-    return tree
+    _check_expressible(net.config, with_info)
+    return jax.tree.map(np.asarray, _tree(net))
 
 
-def from_reference(tree: Mapping[str, Mapping[str, Any]], spec: Spec, config: NetConfig) -> ClrsNet:
+def from_reference(
+    tree: Mapping[str, Mapping[str, Any]], spec: Spec, config: NetConfig, *, with_info: bool = False
+) -> ClrsNet:
     """The network whose parameters a reference tree holds; every name and shape is checked.
 
     Args:
         tree: {module: {"w", "b"} or {"scale", "offset"}}, in the reference's names.
         spec: the algorithm's variables, as the tree was made for.
         config: the architecture; only what the reference has.
+        with_info: allow edge information, under the name `INFO`.
     """
-    _check_expressible(config)
-    _check_tree(tree, spec, config)
+    _check_expressible(config, with_info)
+    skeleton = jax.eval_shape(lambda key: ClrsNet.init(spec, config, key=key), jax.random.key(0))
+    _check_tree(tree, jax.eval_shape(_tree, skeleton))
 
     def linear(name: str) -> Linear:
         return Linear(jnp.asarray(tree[name]["w"]), jnp.asarray(tree[name]["b"]))
 
-    heads = [tree[_head(head)] for head in range(config.heads)]
+    def coders(end: str, variables: tuple) -> dict[str, tuple[Linear, ...]]:
+        layers = skeleton.encoders if end == "enc" else skeleton.decoders
+        return {v.name: tuple(linear(_coder(v.name, end, i)) for i in range(len(layers[v.name]))) for v in variables}
+
     processor = GATv2(
         **{name: linear(_linear(i)) for i, name in enumerate(LAYERS)},
-        attention=AttentionVectors(
-            jnp.stack([jnp.asarray(head["w"])[:, 0] for head in heads]),
-            jnp.stack([jnp.asarray(head["b"])[0] for head in heads]),
-        ),
-        info=None,
+        attention=_vectors([tree[_head(i)] for i in range(config.heads)]),
+        info=Linear(jnp.asarray(tree[INFO]["w"]), None) if config.edge_info else None,
         bias=None,
         norm=LayerNorm(*(jnp.asarray(tree[NORM][k]) for k in ("scale", "offset"))) if config.use_layer_norm else None,
         full_adjacency=config.full_adjacency,
     )
     encoded, decoded = encoded_variables(spec, config), decoded_variables(spec, config)
-    return ClrsNet(
-        {v.name: tuple(linear(_encoder(v, i)) for i in range(_encoder_count(v))) for v in encoded},
-        processor,
-        {v.name: tuple(linear(_decoder(v, i)) for i in range(len(layout(v, config)))) for v in decoded},
-        spec,
-        config,
-    )
+    return ClrsNet(coders("enc", encoded), processor, coders("dec", decoded), spec, config)
 
 
-def _check_expressible(config: NetConfig) -> None:
+def _tree(net: ClrsNet) -> Tree:
+    coders = (("enc", net.encoders), ("dec", net.decoders))
+    tree: Tree = {
+        _coder(name, end, i): {"w": layer.weight, "b": layer.bias}
+        for end, by_name in coders
+        for name, layers in by_name.items()
+        for i, layer in enumerate(layers)
+    }
+    for i, name in enumerate(LAYERS):
+        layer = getattr(net.processor, name)
+        tree[_linear(i)] = {"w": layer.weight, "b": layer.bias}
+    vectors, norm = net.processor.attention, net.processor.norm
+    tree |= {_head(i): {"w": vectors.weight[i, :, None], "b": vectors.bias[i, None]} for i in range(net.config.heads)}
+    tree |= {} if net.processor.info is None else {INFO: {"w": net.processor.info.weight}}
+    return tree if norm is None else tree | {NORM: {"scale": norm.scale, "offset": norm.offset}}
+
+
+def _vectors(heads: list[Mapping[str, Any]]) -> AttentionVectors:
+    weights = [jnp.asarray(head["w"])[:, 0] for head in heads]
+    return AttentionVectors(jnp.stack(weights), jnp.stack([jnp.asarray(head["b"])[0] for head in heads]))
+
+
+def _coder(name: str, end: str, index: int) -> str:
+    return f"{CODERS}{name}_{end}_linear" + (f"_{index}" if index else "")
+
+
+def _linear(index: int) -> str:
+    return f"{PROCESSOR}linear" + (f"_{index}" if index else "")
+
+
+def _head(index: int) -> str:
+    return _linear(len(LAYERS) + index)
+
+
+def _check_expressible(config: NetConfig, with_info: bool) -> None:
     extra = {
-        "edge_info": config.edge_info,
+        "edge_info": config.edge_info and not with_info,
         "pre_attention_bias": config.pre_attention_bias is not None,
         "simplify_decoders": config.simplify_decoders,
     }
     used = [name for name, on in extra.items() if on]
     if used:
-        raise ValueError(f"The reference network has no {', no '.join(used)}; only a network without them has its names.")
+        raise ValueError(
+            f"The reference network has no {' and no '.join(used)}, so its names cannot hold this one. "
+            f"Leave {'it' if len(used) == 1 else 'them'} off in the NetConfig."
+        )
 
 
-def _check_tree(tree: Mapping[str, Mapping[str, Any]], spec: Spec, config: NetConfig) -> None:
+def _check_tree(tree: Mapping[str, Mapping[str, Any]], expected: Tree) -> None:
     """Name all missing, unexpected and misshapen parameters at once."""
-    expected = jax.eval_shape(lambda key: ClrsNet.init(spec, config, key=key), jax.random.key(0))
-    shapes = {f"{m} {k}": shape for m, ks in _shapes(expected).items() for k, shape in ks.items()}
-    given = {f"{m} {k}": np.shape(x) for m, ks in tree.items() for k, x in ks.items()}
-    problems = [f"missing {name}, shape {shape}" for name, shape in shapes.items() if name not in given]
-    problems += [f"unexpected {name}" for name in given if name not in shapes]
+    wanted = {f"{module} {name}": x.shape for module, xs in expected.items() for name, x in xs.items()}
+    given = {f"{module} {name}": np.shape(x) for module, xs in tree.items() for name, x in xs.items()}
+    problems = [f"missing: {name}, of shape {shape}" for name, shape in wanted.items() if name not in given]
+    problems += [f"unexpected: {name}" for name in given if name not in wanted]
     problems += [
-        f"{name} has shape {given[name]}, expected {shape}"
-        for name, shape in shapes.items()
-        if name in given and given[name] != shape
+        f"{name} must have shape {shape}; got {given[name]}"
+        for name, shape in wanted.items()
+        if given.get(name, shape) != shape
     ]
     if problems:
         raise ValueError("These parameters do not fit the spec and the config:\n  " + "\n  ".join(problems))

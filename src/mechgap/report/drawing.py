@@ -24,7 +24,7 @@ def draw_trace(trace: Trace, sample: int = 0, title: str = "") -> "Figure":
     the one-hot hints that mark it; arrows are the first pointer hint, grey lines the edges. A long execution shows
     every k-th frame, and its last one.
     """
-    figure_class = _matplotlib_figure()
+    figure_class = matplotlib_figure()
     length = int(trace.lengths[sample])
     frames = _chosen_frames(length)
     most, width, height = (6, 2.6, 2.75) if _is_graph(trace) else (3, 5.0, 2.2)
@@ -52,7 +52,7 @@ def save_figure(figure: "Figure", path: str | Path) -> None:
     figure.savefig(path, dpi=130)
 
 
-def _matplotlib_figure() -> type:
+def matplotlib_figure() -> type:
     try:
         from matplotlib.figure import Figure  # without pyplot: no display, no global state
     except ImportError as error:

@@ -1,0 +1,181 @@
+"""Samples per second of our tracers and of the reference's, in one run, each on the same single processor core.
+
+    A  tracing given inputs: `alg.trace(**inputs)` against the reference's algorithm and batching
+    B  drawing the benchmark's own inputs from NumPy's RandomState and tracing them: both samplers' `next(32)`
+    C  ours alone: drawing with JAX keys and tracing in float32, one jitted function
+
+Run `make bench`. A second is one of processor time, so that other work on the machine counts for neither side.
+Compilation is excluded; each number is a median; the two sides are timed in turn.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+# glibc hands the pages of a freed batch back to the system, or not, by where they lie; fetching them again can cost
+# more than the work. Both sides keep them. Only a new process reads these settings.
+KEEP_PAGES = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "4294967296"}
+if not KEEP_PAGES.items() <= os.environ.items():
+    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **KEEP_PAGES})
+# Before jax is imported, which sizes its thread pool by it; the reference's process inherits it.
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+import jax  # noqa: E402
+
+import mechgap as mg  # noqa: E402
+from mechgap.trace import Stage  # noqa: E402
+
+ROOT = Path(__file__).parents[1]
+ORACLE = ROOT / ".oracle" / "bin" / "python"
+ALGORITHMS = ("bfs", "dfs", "bellman_ford", "dijkstra", "mst_prim", "minimum", "insertion_sort")
+SIZES = (16, 64)
+BATCH, SEED = 32, 0
+REPEATS, REPEATS_OF_REFERENCE = 100, 15
+
+
+class Rates(NamedTuple):
+    """Samples per second."""
+
+    algorithm: str
+    nodes: int
+    trace: float
+    reference_trace: float
+    draw: float
+    reference_draw: float
+    device: float
+
+
+class Reference:
+    """The oracle process, asked one question at a time."""
+
+    def __init__(self) -> None:
+        script = ROOT / "benchmarks" / "oracle_tracing.py"
+        self._process = subprocess.Popen(
+            [ORACLE, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self.package = self._answer()
+
+    def rate(self, **question: Any) -> float:
+        """Samples per second of one job; see oracle_tracing.py for the jobs."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({**question, "repeats": REPEATS_OF_REFERENCE}) + "\n")
+        self._process.stdin.flush()
+        return BATCH / statistics.median(self._answer())
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"The oracle ended with status {self._process.wait()}. Run `make oracle` and try again.")
+        return json.loads(line)
+
+
+def rate(work: Callable[[], object]) -> float:
+    """Samples per second: the median of many repetitions, after a warm-up that compiles."""
+    for _ in range(3):
+        jax.block_until_ready(work())
+    seconds = []
+    for _ in range(REPEATS):
+        start = time.process_time()
+        jax.block_until_ready(work())
+        seconds.append(time.process_time() - start)
+    return BATCH / statistics.median(seconds)
+
+
+def measure(reference: Reference, name: str, nodes: int, folder: Path) -> Rates:
+    """One row: ours and the reference's, on the same inputs and from the same distribution."""
+    algorithm = mg.algorithm(name)
+    sampler = algorithm.benchmark_sampler(SEED, nodes, -1, track_max_steps=False)
+    inputs = {k: x for k, x in sampler.next(BATCH).inputs.items() if k not in ("pos", "adj")}
+    np.savez(folder / "inputs.npz", **inputs)
+    return Rates(
+        name,
+        nodes,
+        rate(lambda: algorithm.trace(**inputs)),
+        reference.rate(mode="trace", algorithm=name, inputs=str(folder / "inputs.npz")),
+        rate(lambda: sampler.next(BATCH)),
+        reference.rate(mode="draw", algorithm=name, nodes=nodes, batch=BATCH, seed=SEED),
+        device_rate(algorithm, nodes),
+    )
+
+
+def device_rate(algorithm: Any, nodes: int) -> float:
+    """Samples per second when nothing leaves the device."""
+
+    @jax.jit
+    def draw_and_trace(key: jax.Array) -> tuple:
+        drawn, following = jax.random.split(key)
+        trace = algorithm.device_trace(algorithm.sample(drawn, nodes, BATCH))
+        return [trace.values(stage) for stage in Stage], trace.lengths, following
+
+    state = {"key": jax.random.key(SEED)}
+
+    def work() -> tuple:
+        values, lengths, state["key"] = draw_and_trace(state["key"])
+        return values, lengths
+
+    return rate(work)
+
+
+def table(rows: list[Rates], package: str) -> Table:
+    """The measured rates with their ratios."""
+    heading = f"samples per CPU second, batch {BATCH}: mechgap {mg.__version__} (jax {jax.__version__}) and {package}"
+    result = Table("algorithm", "n", title=heading)
+    for column in ("A ours", "A reference", "A ratio", "B ours", "B reference", "B ratio", "C ours", "C / B reference"):
+        result.add_column(column, justify="right")
+    for row in rows:
+        a, b, c = row.trace / row.reference_trace, row.draw / row.reference_draw, row.device / row.reference_draw
+        numbers = (row.trace, row.reference_trace, a, row.draw, row.reference_draw, b, row.device, c)
+        ratios = (2, 5, 7)
+        result.add_row(
+            row.algorithm, str(row.nodes), *(f"{x:,.0f}{'x' if i in ratios else ''}" for i, x in enumerate(numbers))
+        )
+    return result
+
+
+def main() -> None:
+    """Measure every algorithm and size, print the table, and write the rows as JSON where asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser.add_argument("--algorithms", nargs="+", default=ALGORITHMS, choices=ALGORITHMS)
+    options = parser.parse_args()
+    if not ORACLE.exists():
+        parser.error(f"the reference is not installed: {ORACLE.relative_to(ROOT)} is missing. Run `make oracle` first.")
+    console = Console(width=None if Console().is_terminal else 140)
+    jobs = [(name, nodes) for name in options.algorithms for nodes in SIZES]
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    rows = []
+    with Progress(*columns, console=console) as progress, tempfile.TemporaryDirectory() as folder:
+        task = progress.add_task("starting the reference", total=len(jobs))
+        reference = Reference()
+        for name, nodes in jobs:
+            progress.update(task, description=f"{name}, {nodes} nodes")
+            rows.append(measure(reference, name, nodes, Path(folder)))
+            progress.advance(task)
+        reference.close()
+    console.print(table(rows, reference.package))
+    if options.json:
+        options.json.write_text(json.dumps([row._asdict() for row in rows], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Named families of undirected graphs, for certificates and tests: what random graphs alone would miss."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+
+Edges = Callable[[int, np.random.RandomState], np.ndarray]
+
+
+def _from_pairs(n: int, pairs: list) -> np.ndarray:
+    edges = np.zeros((n, n), bool)
+    for i, j in pairs:
+        edges[i, j] = edges[j, i] = True
+    return edges
+
+
+def _erdos_renyi(p: float) -> Edges:
+    def draw(n: int, rng: np.random.RandomState) -> np.ndarray:
+        upper = np.triu(rng.uniform(size=(n, n)) < p, 1)
+        return upper | upper.T
+
+    return draw
+
+
+def _path(n: int, rng: np.random.RandomState) -> np.ndarray:
+    order = rng.permutation(n)
+    return _from_pairs(n, list(pairwise(order)))
+
+
+def _cycle(n: int, rng: np.random.RandomState) -> np.ndarray:
+    order = rng.permutation(n)
+    return _from_pairs(n, list(zip(order, np.roll(order, 1), strict=True)) if n > 2 else [])
+
+
+def _star(n: int, rng: np.random.RandomState) -> np.ndarray:
+    centre = int(rng.randint(n))
+    return _from_pairs(n, [(centre, i) for i in range(n) if i != centre])
+
+
+def _grid(n: int, rng: np.random.RandomState) -> np.ndarray:
+    width = int(np.ceil(np.sqrt(n)))
+    right = [(i, i + 1) for i in range(n - 1) if (i + 1) % width]
+    return _from_pairs(n, right + [(i, i + width) for i in range(n - width)])
+
+
+def _tree(n: int, rng: np.random.RandomState) -> np.ndarray:
+    order = rng.permutation(n)
+    return _from_pairs(n, [(order[i], order[rng.randint(i)]) for i in range(1, n)])
+
+
+def _complete(n: int, rng: np.random.RandomState) -> np.ndarray:
+    return ~np.eye(n, dtype=bool)
+
+
+def _empty(n: int, rng: np.random.RandomState) -> np.ndarray:
+    return np.zeros((n, n), bool)
+
+
+def _disconnected(n: int, rng: np.random.RandomState) -> np.ndarray:
+    side = rng.uniform(size=n) < 0.5
+    return _erdos_renyi(0.5)(n, rng) & (side[:, None] == side[None, :])
+
+
+FAMILIES: dict[str, Edges] = {
+    **{f"erdos_renyi_{p:g}": _erdos_renyi(p) for p in (0.05, 0.1, 0.3, 0.5, 0.9)},
+    "path": _path,
+    "cycle": _cycle,
+    "star": _star,
+    "grid": _grid,
+    "tree": _tree,
+    "complete": _complete,
+    "empty": _empty,
+    "disconnected": _disconnected,
+}
+
+
+def draw_family(
+    family: str, n: int, count: int, seed: int, *, weighted: bool, self_loops: bool = True
+) -> dict[str, np.ndarray]:
+    """A batch of graphs of a family with random sources: `A` [count, n, n], symmetric, and `s` one-hot.
+
+    Weights are uniform in (0.03, 1); half of the nodes get a self-loop, as in the benchmark.
+    """
+    if family not in FAMILIES:
+        raise ValueError(f"No family {family!r}. Valid: {', '.join(sorted(FAMILIES))}.")
+    rng = np.random.RandomState(seed)
+    matrices = []
+    for _ in range(count):
+        edges = FAMILIES[family](n, rng)
+        if self_loops:
+            edges = edges | np.diag(rng.uniform(size=n) < 0.5)
+        weights = rng.uniform(0.03, 1, size=(n, n))
+        weights = np.triu(weights) + np.triu(weights, 1).T
+        matrices.append(edges * weights if weighted else edges * 1.0)
+    return {"A": np.stack(matrices), "s": np.eye(n)[rng.randint(n, size=count)]}

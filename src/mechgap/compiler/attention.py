@@ -1,0 +1,197 @@
+"""A select -> attention logits: leaky-ReLU channels whose sum is the right choice's logit and nobody else's.
+
+The candidate's logit is C relu(improvement - dead band), closed to 0 where a condition fails; the node itself wins
+where nobody's is positive, because others lose K per unit of distance, or because a tent of height m stands on it.
+"""
+
+from dataclasses import dataclass
+
+from mechgap.compiler.affine import Affine, Feature
+from mechgap.compiler.constants import Numbers
+from mechgap.compiler.errors import NotExpressible, PrecisionError
+from mechgap.compiler.layout import Reader, Relaxation, value_range
+from mechgap.programs.expressions import Extreme, Not, Read, conjuncts, walk
+from mechgap.programs.graph import Bool, GraphProgram, Node, Real, Select, SelectKind
+
+LEAK = 0.01  # of the network's leaky ReLU; as a head weight it cancels the leak of a mirrored channel exactly
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One attention channel: weight * leaky(form)."""
+
+    form: Affine
+    weight: float
+    role: str
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A select's channels, and what they can tell apart.
+
+    Attributes:
+        resolution: keys, and keys and the bound, must differ by this much.
+        resolves_ties: equal keys go to the lowest node; otherwise they are outside the domain.
+        node_key: keys are nodes, so that they differ by a position gap.
+    """
+
+    units: tuple[Unit, ...]
+    resolution: float
+    resolves_ties: bool
+    node_key: bool
+    needed_margin: float
+
+
+def lower_select(program: GraphProgram, reader: Reader, numbers: Numbers) -> Lowered:
+    """Build the attention channels of the program's select."""
+    select = program.selects[0]
+    if select.key == Read("other", "id") and select.bound is None:
+        return _by_position(select, reader, numbers)
+    if isinstance(select.key, Extreme):
+        return _of_two_offers(program, select, reader, numbers)
+    return _by_value(program, select, reader, numbers)
+
+
+def _by_position(select: Select, reader: Reader, numbers: Numbers) -> Lowered:
+    """The lowest or highest candidate: C = 2 K, since K |x| differs by at most K times the gap of the two."""
+    K, m = numbers.self_slope, numbers.margin
+    sign = 1.0 if select.kind == SelectKind.ARGMIN else -1.0
+    start = 1.0 if select.kind == SelectKind.ARGMIN else 0.0
+    C = 2 * K
+    form = C * (Affine(constant=start) - sign * position("other")) + (K + m)
+    form = form - (C + K + m) * _failures(select, reader)
+    _check_precision(select, numbers, numbers.min_gap, 1.0, 4.0)
+    units = (*relu(form, "candidate"), *_distance(numbers))
+    return Lowered(units, numbers.min_gap, True, True, m)
+
+
+def _by_value(program: GraphProgram, select: Select, reader: Reader, numbers: Numbers) -> Lowered:
+    """The smallest or largest key, strictly better than the bound."""
+    if select.bound is None:
+        raise NotExpressible(
+            f"Select '{select}' compares values without a bound; the node's own value must be one to improve on. "
+            f"Add below= or above=, e.g. below=me.value."
+        )
+    sign = 1.0 if select.kind == SelectKind.ARGMIN else -1.0
+    improvement = sign * (reader.lower(select.bound) - reader.lower(select.key))
+    span, resolution, node_key = _precision_of_key(program, select, numbers)
+    ties = numbers.tent_is_exact and resolution >= numbers.finest_with_ties(span) * (1 - 1e-9)
+    m, tie_slope = numbers.margin, 1.05 * numbers.self_slope if ties else 0.0
+    own, own_range = (_tent(numbers), m) if numbers.tent_is_exact else (_distance(numbers), numbers.self_slope)
+    C = 2 * (m + own_range + tie_slope) / resolution  # half the resolution is the dead band
+    form = C * (improvement - resolution / 2) - 2 * C * span * _failures(select, reader)
+    units = (*relu(form, "candidate"), *own)
+    if ties:
+        full = C * resolution / 2  # where the smallest candidate stands
+        ramp = (tie_slope / full) * form - tie_slope
+        units += relu(ramp + tie_slope * position("other"), "tie", -1.0) + relu(ramp, "tie", 1.0)
+    return Lowered(units, resolution, ties, node_key, m)
+
+
+def _of_two_offers(program: GraphProgram, select: Select, reader: Reader, numbers: Numbers) -> Lowered:
+    """The best min(a, b): F = min(p, q) + relu(-q) is p - relu(p - q) + relu(-q).
+
+    It is the improvement for candidates, at most 0 for everybody else, and exactly 0 for the node itself, where p = 0.
+    Equal offers are common (a bottleneck is shared by many ways), so lower nodes are preferred by a linear term that is
+    0 for the node itself, whose tent then stands above all that the term can give to others.
+    """
+    storage = next((s for s in reader.storages.values() if isinstance(s, Relaxation) and len(s.offers) == 2), None)
+    if storage is None or conjuncts(select.where) or select.bound is None:
+        raise NotExpressible(
+            f"Select '{select}': a key of two offers needs a bound, no where, and an update that takes the offer; "
+            f"an offer that may not be taken must be worth no more than the bound instead."
+        )
+    sign = 1.0 if select.kind == SelectKind.ARGMAX else -1.0
+    bound = reader.lower(select.bound)
+    p, q = (sign * (_as_candidate(reader.lower(offer)) - bound) for offer in storage.offers)
+    span, resolution, _ = _precision_of_key(program, select, numbers, factor=128.0)
+    ties = resolution >= numbers.finest_with_ties(span) * (1 - 1e-9)
+    m, tie_slope = numbers.margin, 1.05 * numbers.self_slope if ties else 0.0
+    C = (4 * m + 3 * tie_slope) / resolution
+    closed = 2 * C * span * (Affine(constant=1.0) - Affine({Feature("edge", "adj"): 1.0}))
+    linear = C * p - closed - tie_slope * (position("other") - position("me"))
+    scale = 1 / (1 + LEAK)
+    units = (
+        Unit(linear, scale, "offer"),
+        Unit(-linear, -scale, "offer"),
+        Unit(C * (p - q), -1.0, "offer"),
+        Unit(-C * q, 1.0, "offer"),
+        *_tent(numbers, m + tie_slope),
+    )
+    return Lowered(units, resolution, ties, False, m)
+
+
+def _as_candidate(form: Affine) -> Affine:
+    """A form over what the chosen sender says, as a form over what any neighbour says."""
+    moved = {"sender": "other", "sender_edge": "edge"}
+    return Affine({f._replace(place=moved.get(f.place, f.place)): c for f, c in form.terms.items()}, form.constant)
+
+
+def _failures(select: Select, reader: Reader) -> Affine:
+    """How many of the select's conditions fail; being no neighbour is one of them."""
+    failures = Affine(constant=1.0) - Affine({Feature("edge", "adj"): 1.0})
+    for literal in conjuncts(select.where):
+        read = literal.inner if isinstance(literal, Not) else literal
+        state = next((v for v in reader.program.state if isinstance(read, Read) and v.name == read.name), None)
+        if not isinstance(read, Read) or (state is not None and not isinstance(state, Bool)):
+            raise NotExpressible(
+                f"'{literal}' in the where of {select.name!r}: only truth values joined by & can close a select; "
+                f"keep the comparison in a Bool variable."
+            )
+        value = reader.lower(read)
+        failures = failures + (value if isinstance(literal, Not) else Affine(constant=1.0) - value)
+    return failures
+
+
+def _precision_of_key(
+    program: GraphProgram, select: Select, numbers: Numbers, factor: float = 16.0
+) -> tuple[float, float, bool]:
+    """The span of a key, the resolution it gets, and whether it is made of nodes."""
+    reads = [part for part in walk(select.key) if isinstance(part, Read)]
+    states = {v.name: v for v in program.state}
+    keys = [states[r.name] for r in reads if r.name in states]
+    if keys and all(isinstance(v, Node) for v in keys):
+        _check_precision(select, numbers, numbers.min_gap, 1.0, factor)
+        return 1.0, numbers.min_gap, True
+    ranges = [value_range(v) for v in keys] + [w for name, w in program.weights if any(r.name == name for r in reads)]
+    span = max(high - low for low, high in ranges)
+    declared = [v.resolution for v in keys if isinstance(v, Real) and v.resolution is not None]
+    ample = numbers.roundoff < 1e-12  # double precision has room to break ties as well
+    shared = isinstance(select.key, Extreme) and numbers.finest_with_ties(span) <= 1e-3 * span
+    finest = numbers.finest_with_ties(span) if ample or shared else numbers.finest(span, factor)
+    resolution = min(declared) if declared else finest
+    _check_precision(select, numbers, resolution, span, factor)
+    return span, resolution, False
+
+
+def _check_precision(select: Select, numbers: Numbers, resolution: float, span: float, factor: float) -> None:
+    least = numbers.finest(span, factor)
+    if resolution < least * (1 - 1e-9):
+        raise PrecisionError(
+            f"'{select.key}' of select {select.name!r} must be resolved to {resolution:.3g} over a range of {span:g}, "
+            f"but {numbers.dtype} resolves {least:.3g} there (n <= {numbers.max_nodes}). Use dtype='float64', a "
+            f"smaller range, a coarser resolution, or fewer nodes."
+        )
+
+
+def position(place: str) -> Affine:
+    """A node's position."""
+    return Affine({Feature(place, "pos"): 1.0})
+
+
+def relu(form: Affine, role: str, weight: float = 1.0) -> tuple[Unit, Unit]:
+    """weight * 0.9999 relu(form): leaky(x) + 0.01 leaky(-x) is exactly 0 below 0."""
+    return Unit(form, weight, role), Unit(-form, LEAK * weight, role)
+
+
+def _distance(numbers: Numbers) -> tuple[Unit, ...]:
+    """-0.99 K |pos_i - pos_j| / 0.99."""
+    x = (numbers.self_slope / (1 - LEAK)) * (position("other") - position("me"))
+    return Unit(x, -1.0, "self"), Unit(-x, -1.0, "self")
+
+
+def _tent(numbers: Numbers, height: float | None = None) -> tuple[Unit, ...]:
+    """m on the node itself and 0 from a position gap on: [leaky(x + m) - 2 leaky(x) + leaky(x - m)] / 0.99."""
+    m = (height or numbers.margin) / (1 - LEAK)
+    x = (m / numbers.min_gap) * (position("other") - position("me"))
+    return Unit(x + m, 1.0, "self"), Unit(x, -2.0, "self"), Unit(x - m, 1.0, "self")

@@ -1,0 +1,77 @@
+"""Hints and outputs -> decoders: what a node shows, as forms over its inputs and its new hidden state."""
+
+from dataclasses import dataclass
+
+from mechgap.compiler.affine import Affine
+from mechgap.compiler.attention import position
+from mechgap.compiler.constants import Numbers
+from mechgap.compiler.errors import NotExpressible
+from mechgap.compiler.layout import LatestWrite, Reader, channel
+from mechgap.programs.expressions import Constant, Expression, Less, Read
+from mechgap.programs.graph import Node, Real
+from mechgap.trace import Kind, Location, Variable
+
+SHARP = 64.0  # logits of ±32: a sigmoid that is 0 or 1 to float32
+
+
+@dataclass(frozen=True)
+class Linear:
+    """logit_i = form."""
+
+    form: Affine
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """logit_ij = Σ weight * max(mine_i, theirs_j)."""
+
+    terms: tuple[tuple[Affine, Affine, float], ...]
+
+
+def lower_readout(variable: Variable, value: Expression, reader: Reader, numbers: Numbers) -> Linear | Pointer:
+    """How one hint or output is decoded."""
+    if variable.location != Location.NODE:
+        raise NotExpressible(f"'{variable}': only values on nodes can be shown by a one-step program.")
+    match variable.kind:
+        case Kind.POINTER:
+            return _pointer(variable, value, reader, numbers)
+        case Kind.SCALAR:
+            return Linear(reader.lower(value))
+        case Kind.MASK | Kind.MASK_ONE:
+            return Linear(SHARP * (_truth(value, reader) - 0.5))
+    raise NotExpressible(f"'{variable}': there is no decoder for {variable.kind} values in a one-step program.")
+
+
+def _truth(value: Expression, reader: Reader) -> Affine:
+    """A form above 1/2 where the value is true: the value itself, or a comparison, in units of its resolution."""
+    if not isinstance(value, Less):
+        return reader.lower(value)
+    resolutions = {v.resolution for v in reader.program.state if isinstance(v, Real)}
+    step = max((r for r in resolutions if r is not None), default=None)
+    if step is None or (not isinstance(value.left, Constant) and not isinstance(value.right, Constant)):
+        raise NotExpressible(
+            f"'{value}' can be shown only as a comparison with a constant, of a Real with a resolution."
+        )
+    return (1 / step) * (reader.lower(value.right) - reader.lower(value.left))
+
+
+def _pointer(variable: Variable, value: Expression, reader: Reader, numbers: Numbers) -> Pointer:
+    state = {v.name: v for v in reader.program.state}
+    if not isinstance(value, Read) or not isinstance(state.get(value.name), Node):
+        raise NotExpressible(f"'{variable}' = '{value}': a pointer must show a Node variable.")
+    sharp = 2 * numbers.margin / numbers.min_gap
+    storage = reader.storages[value.name]
+    if not isinstance(storage, LatestWrite):
+        return Pointer(_nearness(reader.value(value.name), Affine(), sharp))
+    now_plus, now_minus, *older = (channel(c) for c in storage.channels)
+    init = reader.lower(storage.variable.init)
+    kept = init + older[0] - older[1] + older[2] - older[3]
+    gate = (2.0 / numbers.min_gap) * (now_plus + now_minus)  # closes `kept` where this step wrote
+    by_kept = _nearness(kept, gate, 4 * sharp / numbers.min_gap)
+    return Pointer(by_kept + _nearness(init + now_plus - now_minus, Affine(), sharp))
+
+
+def _nearness(mine: Affine, gate: Affine, slope: float) -> tuple[tuple[Affine, Affine, float], ...]:
+    """-slope |mine_i - pos_j|, as max(a, b) + max(-a, -b); with the gate up, both sides are pos_j's and cancel."""
+    theirs = position("me")
+    return (mine - gate, theirs, -slope), (-mine - gate, -theirs, -slope)

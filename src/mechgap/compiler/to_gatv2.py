@@ -1,0 +1,193 @@
+"""Graph programs -> GATv2: the driver, one line per pass."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from mechgap.compiler.affine import Affine
+from mechgap.compiler.attention import Lowered, lower_select
+from mechgap.compiler.certificate import Certificate, make_certificate
+from mechgap.compiler.constants import Numbers, check_positions, exact_margin
+from mechgap.compiler.emit import Emitter, LayerNormPlan, Plan
+from mechgap.compiler.errors import DomainError
+from mechgap.compiler.layout import Reader, Storage, lay_out
+from mechgap.compiler.readout import lower_readout
+from mechgap.compiler.updates import lower_updates, slow_channels
+from mechgap.networks.clrs_net import ClrsNet
+from mechgap.networks.config import NetConfig
+from mechgap.networks.execution import run
+from mechgap.programs.graph import GraphProgram
+from mechgap.programs.graph_interpreter import Interpretation
+from mechgap.trace import Stage, Trace, make_trace, to_numpy
+
+# Q: large against the state, small against 1/u; and what a norm adds to a value, per unit of its range, at width 128
+# (measured on Bellman-Ford, n <= 64, of Q = 2^11 ... 2^16; it falls with the width, which divides both error terms).
+LAYER_NORM_CONSTANT = {"float32": 3 * 2.0**11, "float64": 2.0**26}
+LAYER_NORM_NOISE = {"float32": 6e-5, "float64": 1e-8}
+LAYER_NORM_WIDTH = 128
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program as a network.
+
+    Attributes:
+        program: what it computes.
+        network: the weights; the class that is trained, too.
+        plan: which channel holds what.
+        select: what its attention can tell apart.
+        numbers: the sizes and gaps it was built for.
+        certificate: what was checked, or None where certification was left out.
+    """
+
+    program: GraphProgram
+    network: ClrsNet
+    plan: Plan
+    select: Lowered
+    numbers: Numbers
+    certificate: Certificate | None = field(default=None, compare=False)
+
+    def run(self, *, steps: int | None = None, **inputs: Any) -> Trace:
+        """Execute the network on a batch.
+
+        Args:
+            steps: the number of frames of every execution; by default each sample's own trace length, which the
+                interpreter finds (an oracle, as in the benchmark).
+            inputs: batched, named and encoded as in the spec; `pos` and `adj` may be left out.
+        """
+        return self.run_like(self.program.interpret(steps=steps, **inputs))
+
+    def run_like(self, meant: Interpretation, frames: int | None = None) -> Trace:
+        """Execute the network on the inputs, the first frame and the lengths of an interpretation.
+
+        Args:
+            meant: what to compare with.
+            frames: for how many frames to run, at least those of the interpretation, which are all that is returned;
+                one number of frames serves many batches with one compilation.
+        """
+        self.check_domain(meant.inputs)
+        first = {name: meant.hints[name][0] for name in self.program.spec.names(Stage.HINT)}
+        double = self.numbers.dtype == "float64"
+        with jax.enable_x64(double):
+            cast = {name: np.asarray(x, self.numbers.dtype) for name, x in meant.inputs.items()}
+            first = {name: np.asarray(x, self.numbers.dtype) for name, x in first.items()}
+            trace = to_numpy(run(self.network, cast, first, meant.lengths.astype(np.int32), steps=frames))
+        hints = {name: x[: meant.steps] for name, x in trace.hints.items()}
+        attention = trace.attention[: meant.steps - 1]
+        return make_trace(trace.spec, trace.inputs, hints, trace.outputs, trace.lengths, attention)
+
+    def check_domain(self, inputs: dict[str, np.ndarray]) -> None:
+        """Refuse inputs that the weights were not built for."""
+        n, least = inputs["pos"].shape[-1], self.numbers.min_gap
+        if n > self.numbers.max_nodes:
+            raise DomainError(
+                f"This network is compiled for up to {self.numbers.max_nodes} nodes; got {n}. "
+                f"Compile with max_nodes={n}."
+            )
+        gaps = np.diff(np.sort(inputs["pos"], axis=-1), axis=-1)
+        if n > 1 and gaps.min() < least * (1 - 1e-6):
+            raise DomainError(
+                f"Two positions differ by {gaps.min():.3g}, but this network tells positions apart that differ by "
+                f"{least:.3g}. Compile with min_gap={gaps.min():.3g}, or keep positions further apart."
+            )
+        if self.program.undirected and "A" in inputs and np.any(inputs["A"] != np.swapaxes(inputs["A"], 1, 2)):
+            raise DomainError(
+                f"Program {self.program.name!r} is for undirected graphs, but A is not symmetric: node i sees A[i, j], "
+                f"its own side of an edge. Pass np.maximum(A, A.transpose(0, 2, 1))."
+            )
+
+
+def compile_graph_program(
+    program: GraphProgram,
+    *,
+    hidden: int | None = 128,
+    max_nodes: int = 1024,
+    min_gap: float | None = None,
+    layer_norm: bool = False,
+    dtype: str = "float32",
+    margin: float | None = None,
+    hint_mode: str = "encoded_decoded",
+    hint_repred: str = "soft",
+    certify: str = "quick",
+) -> Compiled:
+    """Write the weights with which a GATv2 network runs the program.
+
+    Args:
+        program: what to compile.
+        hidden: the hidden size; None for the smallest that will do.
+        max_nodes: the largest graph.
+        min_gap: the smallest difference of two positions; by default 1/max_nodes, that of regular positions.
+        layer_norm: survive the layer norm of the trained architecture.
+        dtype: "float32" or "float64".
+        margin: of the softmax, in nats; by default large enough to be exact. A smaller one gives softer attention.
+        hint_mode: of the network; the compiled state is in the hidden channels, so any mode will do.
+        hint_repred: likewise.
+        certify: "quick" checks 64 graphs, "full" all families at several sizes, "none" nothing.
+    """
+    _check_arguments(hidden, max_nodes, min_gap, dtype, margin, certify)
+    storages = lay_out(program)
+    numbers = Numbers(max_nodes, min_gap or 1 / max_nodes, dtype, margin or exact_margin(max_nodes, dtype))
+    check_positions(numbers)
+    plan, select = _planned(program, storages, numbers, layer_norm)
+    hidden = hidden or max(plan.needs().values())
+    if layer_norm:
+        numbers = replace(numbers, layer_norm_noise=LAYER_NORM_NOISE[dtype] * LAYER_NORM_WIDTH / hidden)
+        plan, select = _planned(program, storages, numbers, layer_norm)
+    config = NetConfig(
+        hidden=hidden,
+        use_layer_norm=layer_norm,
+        edge_info=plan.uses_edge_info,
+        hint_mode=hint_mode,
+        hint_repred=hint_repred,
+        precision="highest",
+    )
+    with jax.enable_x64(dtype == "float64"):
+        network = Emitter(plan, config, dtype).network()
+    compiled = Compiled(program, network, plan, select, numbers)
+    return compiled if certify == "none" else replace(compiled, certificate=make_certificate(compiled, certify))
+
+
+def _check_arguments(hidden: Any, max_nodes: Any, min_gap: Any, dtype: Any, margin: Any, certify: Any) -> None:
+    problems = []
+    if hidden is not None and (not isinstance(hidden, int) or hidden < 1):
+        problems.append(f"hidden must be a whole number of at least 1, or None for the smallest; got {hidden!r}.")
+    if not isinstance(max_nodes, int) or max_nodes < 1:
+        problems.append(f"max_nodes must be a whole number of at least 1; got {max_nodes!r}.")
+    if min_gap is not None and not 0 < min_gap <= 1:
+        problems.append(f"min_gap must be in (0, 1], the smallest difference of two positions; got {min_gap!r}.")
+    if dtype not in ("float32", "float64"):
+        problems.append(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
+    if margin is not None and not margin > 0:
+        problems.append(f"margin must be positive, in nats, or None for exact; got {margin!r}.")
+    if certify not in ("quick", "full", "none"):
+        problems.append(f"certify must be 'quick', 'full' or 'none'; got {certify!r}.")
+    if problems:
+        raise ValueError("Cannot compile:\n  " + "\n  ".join(problems))
+
+
+def _planned(
+    program: GraphProgram, storages: dict[str, Storage], numbers: Numbers, layer_norm: bool
+) -> tuple[Plan, Lowered]:
+    """All forms of the program, and what its select can tell apart."""
+    reader = Reader(program, storages)
+    select = lower_select(program, reader, numbers)
+    channels = lower_updates(reader, numbers)
+    shown = (*program.hints, *program.outputs)
+    plan = Plan(
+        spec=program.spec,
+        channels=channels,
+        attention=select.units,
+        readouts={name: lower_readout(program.spec[name], value, reader, numbers) for name, value in shown},
+        layer_norm=_balanced(channels, slow_channels(storages), numbers.dtype) if layer_norm else None,
+    )
+    return plan, select
+
+
+def _balanced(channels: dict[str, Affine], slow: dict[str, float], dtype: str) -> LayerNormPlan:
+    total = sum(slow.values())
+    balance = Affine(constant=total)
+    for name in slow:
+        balance = balance - channels[name]
+    return LayerNormPlan(LAYER_NORM_CONSTANT[dtype], total, balance)

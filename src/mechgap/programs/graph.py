@@ -1,0 +1,264 @@
+"""The language of graph programs: typed variables, selects over neighbours, simultaneous updates.
+
+    via = argmin("via", other.dist + edge.A, where=other.msk, below=me.dist)
+    GraphProgram(
+        name="bellman_ford", spec=..., state=(Bool("msk", me.s), Real("dist", 0, 8, when(me.s, 0, 8)), Node("pi")),
+        selects=(via,),
+        updates={"msk": me.msk | via.msk, "dist": when(via.is_me, me.dist, via.dist + via.edge.A), ...},
+        hints={...}, outputs={...},
+    )
+
+In every step each node evaluates its selects on the old state, then all variables change at once. The execution ends
+when a step changes nothing. `GraphProgram.interpret` is the meaning; everything else must agree with it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from mechgap.programs.expressions import (
+    Constant,
+    Expression,
+    IsMe,
+    Operand,
+    Place,
+    Read,
+    lift,
+    me,
+    walk,
+)
+from mechgap.trace import Spec, Stage
+
+if TYPE_CHECKING:
+    from mechgap.programs.graph_interpreter import Interpretation
+
+ZERO, ALWAYS = Constant(0.0), Constant(1.0)
+
+
+@dataclass(frozen=True)
+class StateVariable:
+    """A variable that every node has."""
+
+    name: str
+    init: Expression
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "init", lift(self.init))
+
+
+@dataclass(frozen=True)
+class Bool(StateVariable):
+    """True or false."""
+
+    init: Expression = ZERO
+
+    def __str__(self) -> str:
+        return f"{self.name}: Bool = {self.init}"
+
+
+@dataclass(frozen=True)
+class Node(StateVariable):
+    """A node; by default the node itself."""
+
+    init: Expression = me.id
+
+    def __str__(self) -> str:
+        return f"{self.name}: Node = {self.init}"
+
+
+@dataclass(frozen=True)
+class Real(StateVariable):
+    """A number in [low, high].
+
+    Attributes:
+        resolution: the smallest difference that a decision may depend on; None for the finest that the dtype allows.
+        high_is_infinite: `high` stands for "no value yet", so a value that reaches it is an error, not a number.
+    """
+
+    init: Expression = ZERO
+    low: float = 0.0
+    high: float = 1.0
+    resolution: float | None = None
+    high_is_infinite: bool = False
+
+    def __str__(self) -> str:
+        fine = "" if self.resolution is None else f", {self.resolution:g}"
+        return f"{self.name}: Real[{self.low:g}, {self.high:g}{fine}] = {self.init}"
+
+
+@dataclass(frozen=True)
+class Enum(StateVariable):
+    """One of `classes` values, counted from 0."""
+
+    init: Expression = ZERO
+    classes: int = 2
+
+    def __str__(self) -> str:
+        return f"{self.name}: Enum[{self.classes}] = {self.init}"
+
+
+class SelectKind(StrEnum):
+    """How a select looks at the neighbours."""
+
+    ARGMIN = "argmin"
+    ARGMAX = "argmax"
+    MATCH = "match"  # the neighbour for which the key holds
+    MEAN = "mean"  # the average over the neighbours for which `where` holds
+    ANY = "any"  # whether the key holds for some neighbour: `select.found`
+    ALL = "all"  # whether it holds for all
+
+
+@dataclass(frozen=True)
+class Select:
+    """A choice among the neighbours, itself included: the sender that a node listens to.
+
+    Attributes:
+        key: what is compared; equal keys go to the lowest node.
+        where: only neighbours for which this holds are candidates.
+        bound: a candidate's key must be strictly better than this, or the node chooses itself.
+
+    Reading an attribute reads the sender's variable (`via.dist`), `via.id` is the sender, `via.edge.A` the edge to it,
+    `via.is_me` whether nobody qualified.
+    """
+
+    kind: SelectKind
+    name: str
+    key: Expression
+    where: Expression = ALWAYS
+    bound: Expression | None = None
+
+    @property
+    def edge(self) -> Any:
+        """The edge from me to the sender."""
+        return Place(f"{self.name}.edge")
+
+    @property
+    def is_me(self) -> IsMe:
+        """Whether the node chose itself because nobody qualified."""
+        return IsMe(self.name)
+
+    def __getattr__(self, name: str) -> Read:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return Read(self.name, name)
+
+    def __str__(self) -> str:
+        where = "" if self.where == ALWAYS else f" where {self.where}"
+        side = "below" if self.kind == SelectKind.ARGMIN else "above"
+        bound = "" if self.bound is None else f", {side} {self.bound}"
+        return f"{self.name} = {self.kind} over neighbours of {self.key}{where}{bound}; else me"
+
+
+def argmin(name: str, key: Operand, where: Operand = True, below: Operand | None = None) -> Select:
+    """The candidate of the smallest key."""
+    return Select(SelectKind.ARGMIN, name, lift(key), lift(where), None if below is None else lift(below))
+
+
+def argmax(name: str, key: Operand, where: Operand = True, above: Operand | None = None) -> Select:
+    """The candidate of the largest key."""
+    return Select(SelectKind.ARGMAX, name, lift(key), lift(where), None if above is None else lift(above))
+
+
+def match(name: str, condition: Expression) -> Select:
+    """The lowest neighbour for which the condition holds."""
+    return Select(SelectKind.MATCH, name, condition)
+
+
+def mean(name: str, where: Operand = True) -> Select:
+    """Listen to all neighbours for which `where` holds, equally."""
+    return Select(SelectKind.MEAN, name, Constant(0.0), lift(where))
+
+
+@dataclass(frozen=True)
+class GraphProgram:
+    """A graph algorithm. Give updates, hints and outputs as dictionaries; they are kept as tuples of pairs.
+
+    Attributes:
+        spec: the inputs, hints and outputs, as an algorithm of the benchmark has them.
+        weights: the range of each edge scalar, name -> (low, high).
+        undirected: the program is meant for symmetric graphs; `edge` and `back_edge` are then the same.
+        algorithm: the algorithm whose traces the program reproduces, if there is one.
+    """
+
+    name: str
+    spec: Spec
+    state: tuple[StateVariable, ...]
+    selects: tuple[Select, ...]
+    updates: Any
+    hints: Any
+    outputs: Any
+    weights: Any = ()
+    undirected: bool = True
+    algorithm: str | None = None
+    description: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("updates", "hints", "outputs", "weights"):
+            given = getattr(self, name)
+            pairs = tuple(given.items()) if isinstance(given, Mapping) else tuple(given)
+            lifted = pairs if name == "weights" else tuple((k, lift(v)) for k, v in pairs)
+            object.__setattr__(self, name, lifted)
+        problems = list(_problems(self))
+        if problems:
+            raise ValueError(f"Program {self.name!r} is not well formed:\n  " + "\n  ".join(problems))
+
+    def variable(self, name: str) -> StateVariable:
+        """The state variable of that name."""
+        return next(v for v in self.state if v.name == name)
+
+    def select(self, name: str) -> Select:
+        """The select of that name."""
+        return next(s for s in self.selects if s.name == name)
+
+    def interpret(self, *, steps: int | None = None, **inputs: Any) -> "Interpretation":
+        """Execute the program as it is written, in plain NumPy and float64.
+
+        Args:
+            steps: the number of frames; by default until nothing changes.
+            inputs: batched, named and encoded as in the spec; `pos` and `adj` may be left out.
+
+        Returns:
+            A trace with the one-hot attention α*, and which rows decided something and by what margin.
+        """
+        from mechgap.programs.graph_interpreter import interpret
+
+        return interpret(self, inputs, steps)
+
+    def __str__(self) -> str:
+        lines = [f"program {self.name}", *(f"  {v}" for v in self.state), *(f"  {s}" for s in self.selects)]
+        lines += [f"  {name}' = {update}" for name, update in self.updates]
+        lines += [f"  hint {name} = {value}" for name, value in self.hints]
+        return "\n".join([*lines, *(f"  output {name} = {value}" for name, value in self.outputs)])
+
+
+def _problems(program: GraphProgram) -> Iterator[str]:
+    names = [v.name for v in program.state]
+    nodes = {*names, "id", *(v.name for v in program.spec.at(Stage.INPUT) if v.location == "node")}
+    edges = {v.name for v in program.spec.at(Stage.INPUT) if v.location == "edge"}
+    senders = {s.name: nodes | {"found"} for s in program.selects}
+    known = {"me": nodes, **senders, **{f"{s.name}.edge": edges for s in program.selects}}
+    if len({*names, *(s.name for s in program.selects)}) != len(names) + len(program.selects):
+        yield "every variable and select needs a name of its own."
+    for select in program.selects:
+        reads = {"me": nodes, "other": nodes, "edge": edges, "back_edge": edges}
+        for part in (select.key, select.where, select.bound):
+            yield from _unknown(part, reads, f"select {select.name!r}")
+    if sorted(k for k, _ in program.updates) != sorted(names):
+        yield f"updates must give each of {names} once; got {[k for k, _ in program.updates]}."
+    for group, owner in ((program.updates, "update"), (program.hints, "hint"), (program.outputs, "output")):
+        for name, value in group:
+            yield from _unknown(value, known if owner == "update" else {"me": nodes}, f"{owner} {name!r}")
+    for stage, given in ((Stage.HINT, program.hints), (Stage.OUTPUT, program.outputs)):
+        if {k for k, _ in given} != set(program.spec.names(stage)):
+            yield f"{stage}s must be {list(program.spec.names(stage))}; got {[k for k, _ in given]}."
+
+
+def _unknown(expression: Expression | None, known: dict[str, set[str]], where: str) -> Iterator[str]:
+    for part in walk(expression) if expression is not None else ():
+        if isinstance(part, Read) and part.place not in known:
+            yield f"{where} reads '{part}', but only {sorted(known)} can be read there."
+        elif isinstance(part, Read) and part.name not in known[part.place]:
+            yield f"{where} reads '{part}', but {part.place} has only {sorted(known[part.place])}."
+        elif isinstance(part, IsMe) and part.select not in known:
+            yield f"{where} asks '{part}', but there is no select {part.select!r}."

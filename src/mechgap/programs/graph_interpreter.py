@@ -1,0 +1,252 @@
+"""What a graph program means: plain NumPy, one step after the other."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mechgap.algorithms.inputs import checked_inputs
+from mechgap.programs.expressions import (
+    And,
+    Constant,
+    Equal,
+    Expression,
+    Extreme,
+    IsMe,
+    Less,
+    Not,
+    Or,
+    Product,
+    Read,
+    Scaled,
+    Sum,
+    When,
+)
+from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind
+from mechgap.trace import Kind, Stage, Trace, make_trace
+
+Values = dict[str, np.ndarray]
+
+
+class Interpretation(Trace):
+    """A trace, and how its selects decided; `attention` is α*, [T-1, 1, B, selects, N, N].
+
+    Attributes:
+        decisive: [T-1, selects, B, N], whether the row had a candidate, so that information could move.
+        margins: [T-1, selects, B, N], by how much a decisive row's choice won: over the next key that differs, and over
+            the bound. Infinite where nothing was decided.
+        tied: [T-1, selects, B, N], whether the choice was made among equal keys.
+    """
+
+    decisive: Any = None
+    margins: Any = None
+    tied: Any = None
+
+
+def interpret(program: GraphProgram, inputs: Mapping[str, Any], steps: int | None = None) -> Interpretation:
+    """Execute a program on a batch; see `GraphProgram.interpret`."""
+    given = checked_inputs(program.name, program.spec, inputs)
+    batch, n = given["pos"].shape
+    env = _environment(given)
+    state = {v.name: _typed(v, np.broadcast_to(_evaluate(v.init, env), (batch, n, 1))) for v in program.state}
+    frames, records, lengths = [state], [], np.ones(batch, int)
+    most = steps if steps is not None else 4 * n + 4
+    while len(frames) < most:
+        state, record = _step(program, env, frames[-1])
+        changed = np.any([np.any(state[k] != frames[-1][k], axis=(1, 2)) for k in state], axis=0)
+        if steps is None and not changed.any():
+            break
+        lengths = np.where(changed, len(frames) + 1, lengths)
+        frames.append(state)
+        records.append(record)
+    if steps is None and len(frames) == most:
+        raise ValueError(f"Program {program.name!r} does not settle within {most} steps on n = {n}; give steps=.")
+    lengths = lengths if steps is None else np.full(batch, steps)
+    return _record(program, given, env, frames, records, lengths.astype(float))
+
+
+def _environment(given: Values) -> Values:
+    """What never changes, under the places where it is read; nodes are [B, n, 1] for me and [B, 1, n] for other."""
+    env: Values = {}
+    for name, x in given.items():
+        if x.ndim == 2:
+            env |= {f"me.{name}": x[:, :, None], f"other.{name}": x[:, None, :]}
+        else:
+            env |= {f"edge.{name}": x, f"back_edge.{name}": np.swapaxes(x, 1, 2)}
+    ids = np.arange(given["pos"].shape[1])
+    return env | {"me.id": ids[None, :, None], "other.id": ids[None, None, :]}
+
+
+def _step(program: GraphProgram, constant: Values, state: Values) -> tuple[Values, dict[str, np.ndarray]]:
+    env = (
+        constant
+        | {f"me.{k}": x for k, x in state.items()}
+        | {f"other.{k}": np.swapaxes(x, 1, 2) for k, x in state.items()}
+    )
+    records: list[dict[str, np.ndarray]] = []
+    chosen: Values = {}
+    for select in program.selects:
+        record = _choose(program, select, env)
+        records.append(record)
+        chosen |= _senders(select, record, env)
+    new = {name: _evaluate(update, env | chosen) for name, update in program.updates}
+    shape = next(iter(state.values())).shape
+    state = {v.name: _typed(v, np.broadcast_to(new[v.name], shape)) for v in program.state}
+    return state, {key: np.stack([r[key] for r in records], axis=1) for key in records[0]}
+
+
+def _choose(program: GraphProgram, select: Select, env: Values) -> dict[str, np.ndarray]:
+    """The attention rows of one select, [B, n, n], and how they were decided."""
+    shape = env["edge.adj"].shape
+    candidate = (env["edge.adj"] != 0) & (np.broadcast_to(_evaluate(select.where, env), shape) != 0)
+    sign = -1.0 if select.kind == SelectKind.ARGMAX else 1.0
+    key = sign * np.broadcast_to(np.asarray(_evaluate(select.key, env), float), shape)
+    if select.kind in (SelectKind.MATCH, SelectKind.ANY):
+        candidate, key = candidate & (key != 0), np.zeros(shape)
+    elif select.kind == SelectKind.ALL:
+        candidate, key = candidate & (key == 0), np.zeros(shape)  # somebody for whom it does not hold
+    bound = None if select.bound is None else sign * np.broadcast_to(_evaluate(select.bound, env), shape)
+    if bound is not None:
+        _check_infinite(program, select, key, bound, candidate)
+        candidate = candidate & (key < bound)
+    decisive = candidate.any(-1)
+    if select.kind == SelectKind.MEAN:
+        weights = np.where(decisive[..., None], candidate, np.eye(shape[-1]))
+        attention = weights / weights.sum(-1, keepdims=True)
+        return {
+            "attention": attention,
+            "decisive": decisive,
+            "margins": np.where(decisive, 1.0, np.inf),
+            "tied": ~decisive & False,
+        }
+    masked = np.where(candidate, key, np.inf)
+    best = masked.min(-1)
+    winner = np.where(decisive, np.argmin(masked, axis=-1), np.arange(shape[-1]))  # the lowest of equal keys
+    second = np.where(masked > best[..., None], masked, np.inf).min(-1)
+    with np.errstate(invalid="ignore"):
+        margin = second - best if bound is None else np.minimum(second, bound[..., 0]) - best
+    tied = decisive & ((masked == best[..., None]).sum(-1) > 1)
+    attention = (winner[..., None] == np.arange(shape[-1])).astype(float)
+    return {"attention": attention, "decisive": decisive, "margins": np.where(decisive, margin, np.inf), "tied": tied}
+
+
+def _check_infinite(program: GraphProgram, select: Select, key: Any, bound: Any, candidate: Any) -> None:
+    """A key that reaches a range's end which stands for infinity would be lost silently."""
+    if not (isinstance(select.bound, Read) and select.bound.place == "me"):
+        return
+    variable = next((v for v in program.state if v.name == select.bound.name), None)
+    if isinstance(variable, Real) and variable.high_is_infinite:
+        lost = candidate & (bound >= variable.high) & (key >= variable.high)
+        if lost.any():
+            raise RangeError(
+                f"Program {program.name!r}: {variable.name!r} is declared Real[{variable.low:g}, {variable.high:g}], "
+                f"but '{select.key}' reaches {np.min(key[lost]):.6g}. "
+                f"Declare a larger range, e.g. max_distance={2 * np.max(key[lost]):.3g}."
+            )
+
+
+class RangeError(ValueError):
+    """A value left the range that its variable declares."""
+
+
+def _senders(select: Select, record: dict[str, np.ndarray], env: Values) -> Values:
+    """The values that a node hears: of the chosen sender, [B, n, 1]; under a mean select, the average."""
+    attention = record["attention"]
+    winner = np.argmax(attention, axis=-1)
+    heard = {
+        f"{select.name}.found": record["decisive"][..., None],
+        f"{select.name} is me": ~record["decisive"][..., None],
+    }
+    for place, x in env.items():
+        where, name = place.split(".")
+        full = np.broadcast_to(x, (x.shape[0], *attention.shape[1:])) if where in ("other", "edge") else None
+        if full is None:
+            continue
+        full = np.broadcast_to(full, attention.shape)
+        if select.kind == SelectKind.MEAN:
+            value = np.sum(attention * full, axis=-1, keepdims=True)
+        else:
+            value = np.take_along_axis(full, winner[..., None], axis=-1)
+        heard[f"{select.name}.{name}" if where == "other" else f"{select.name}.edge.{name}"] = value
+    return heard
+
+
+def _evaluate(expression: Expression, env: Values) -> Any:
+    def value(part: Expression) -> Any:
+        return _evaluate(part, env)
+
+    match expression:
+        case Constant(x):
+            return np.asarray(x)
+        case Read(place, name):
+            return env[f"{place}.{name}"]
+        case IsMe(select):
+            return env[f"{select} is me"]
+        case Sum(a, b):
+            return value(a) * 1.0 + value(b)
+        case Scaled(factor, a):
+            return factor * value(a)
+        case Product(a, b):
+            return value(a) * 1.0 * value(b)
+        case Less(a, b):
+            return value(a) < value(b)
+        case Equal(a, b):
+            return value(a) == value(b)
+        case Not(a):
+            return value(a) == 0
+        case And(a, b):
+            return (value(a) != 0) & (value(b) != 0)
+        case Or(a, b):
+            return (value(a) != 0) | (value(b) != 0)
+        case Extreme(sign, a, b):
+            return np.minimum(value(a), value(b)) if sign > 0 else np.maximum(value(a), value(b))
+        case When(condition, a, b):
+            return np.where(value(condition) != 0, value(a), value(b))
+    raise TypeError(f"No meaning for {expression!r}.")
+
+
+def _typed(variable: Any, value: np.ndarray) -> np.ndarray:
+    match variable:
+        case Bool():
+            return value != 0
+        case Node():
+            return value.astype(int)
+        case Enum():
+            return value.astype(int)
+        case Real():
+            value = value.astype(float)
+            if np.any(value < variable.low) or np.any(value > variable.high):
+                worst = value[(value < variable.low) | (value > variable.high)].ravel()[0]
+                raise RangeError(
+                    f"{variable.name!r} is declared Real[{variable.low:g}, {variable.high:g}], but becomes {worst:.6g}."
+                )
+            return value
+    raise TypeError(f"No such type: {variable!r}.")
+
+
+def _record(
+    program: GraphProgram, given: Values, env: Values, frames: list, records: list, lengths: Any
+) -> Interpretation:
+    batch, n = given["pos"].shape
+    inside = np.arange(len(frames))[:, None] < lengths
+
+    def shown(stage: Stage, pairs: Any, state: Values) -> Values:
+        here = env | {f"me.{k}": x for k, x in state.items()}
+        values = {}
+        for name, value in pairs:
+            x = np.broadcast_to(_evaluate(value, here), (batch, n, 1))[..., 0]
+            integer = program.spec[name].kind == Kind.POINTER and stage == Stage.OUTPUT
+            values[name] = x.astype(int if integer else float)
+        return values
+
+    hints = [shown(Stage.HINT, program.hints, state) for state in frames]
+    stacked = {k: np.stack([h[k] for h in hints]) * inside[..., None] for k in hints[0]}
+    outputs = shown(Stage.OUTPUT, program.outputs, frames[-1])
+    trace = make_trace(program.spec, given, stacked, outputs, lengths)
+    empty = (0, batch, len(program.selects), n)
+    decided = {
+        k: np.stack([r[k] for r in records]) if records else np.zeros(empty) for k in ("decisive", "margins", "tied")
+    }
+    attention = np.stack([r["attention"] for r in records])[:, None] if records else np.zeros((0, 1, *empty[1:], n))
+    fields: dict[str, Any] = {n: getattr(trace, n) for n in ("spec", "inputs", "hints", "outputs", "lengths")}
+    return Interpretation(**fields, attention=attention, **{k: np.swapaxes(x, 1, 2) for k, x in decided.items()})

@@ -1,0 +1,24 @@
+"""Compile a program and say what came out."""
+
+from typing import Any
+
+import jax
+from rich.console import Console
+
+from mechgap.compiler import compile as compile_program
+from mechgap.programs import program as look_up
+
+
+def compile_and_print(name: str, parameters: dict[str, Any], **options: Any) -> bool:
+    """Compile the program of that name, print listing, size and certificate; True where it is certified or unasked."""
+    compiled = compile_program(look_up(name, **parameters), **options)
+    count = sum(x.size for x in jax.tree.leaves(compiled.network))
+    console = Console()
+    console.print(str(compiled.program), markup=False, highlight=False)
+    needs = ", ".join(f"{part} {channels}" for part, channels in compiled.plan.needs().items())
+    console.print(f"hidden {compiled.network.config.hidden}, {count} parameters; channels used: {needs}")
+    if compiled.certificate is None:
+        console.print("not certified, as asked")
+        return True
+    console.print(str(compiled.certificate), markup=False, highlight=False)
+    return compiled.certificate.ok

@@ -1,0 +1,82 @@
+"""The compiled programs of a plan: one training step per size, one validation, one test; over one or more devices."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from mechgap.training.data import Batch, frames_for
+from mechgap.training.ensemble import Plan, State, answer_all, step, validate
+from mechgap.training.members import Members
+
+AXIS = "members"
+Program = Callable[..., Any]
+
+_compiled: dict[Any, Program] = {}
+
+
+def make_mesh(members: int, devices: Sequence[jax.Device] | None) -> Mesh:
+    """The devices that share the members: as many of those given as divide their number."""
+    given = list(jax.local_devices() if devices is None else devices)
+    count = max(d for d in range(1, len(given) + 1) if members % d == 0)
+    return Mesh(np.array(given[:count]), (AXIS,))
+
+
+def spread(tree: Any, mesh: Mesh) -> Any:
+    """Put a tree with leading member axes on the devices."""
+    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec(AXIS)))
+
+
+def everywhere(tree: Any, mesh: Mesh) -> Any:
+    """Put the same tree on every device."""
+    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
+
+
+def step_programs(plan: Plan, sizes: Sequence[int], state: State, members: Members, mesh: Mesh) -> dict[int, Program]:
+    """The step of every size, compiled side by side; `program(state, members)` uses up the state it is given."""
+
+    def compile_size(n: int) -> Program:
+        frames = frames_for(plan.source, n)
+        function = partial(step, plan, n, frames)
+        return _compile(("step", plan, n, frames), function, mesh, (state, members), donated=0)
+
+    distinct = sorted(set(sizes), reverse=True)  # the slowest first
+    with ThreadPoolExecutor(len(distinct)) as pool:
+        return dict(zip(distinct, pool.map(compile_size, distinct), strict=True))
+
+
+def validation_program(plan: Plan, batch: Batch, state: State, mesh: Mesh) -> Program:
+    """`program(batch, state)` -> (state, report); uses up the state."""
+    return _compile(("validate", plan), partial(validate, plan), mesh, (batch, state), donated=1, shared=(0,))
+
+
+def test_program(plan: Plan, batch: Batch, networks: Any, mesh: Mesh) -> Program:
+    """`program(batch, networks)` -> counts."""
+    return _compile(("test", plan), partial(answer_all, plan), mesh, (batch, networks), shared=(0,))
+
+
+def _compile(
+    what: tuple, function: Program, mesh: Mesh, arguments: tuple, donated: int | None = None, shared: tuple = ()
+) -> Program:
+    """Compile once per plan, shapes and devices: the members' axis is split, `shared` arguments are on every device."""
+    shapes = tuple((x.shape, str(x.dtype)) for x in jax.tree.leaves(arguments))
+    key = (
+        what,
+        shapes,
+        jax.tree.structure(arguments),
+        mesh,
+        str(jax.config.values.get("jax_default_matmul_precision")),
+    )
+    if key not in _compiled:
+        if mesh.size > 1:
+            specs = tuple(PartitionSpec() if i in shared else PartitionSpec(AXIS) for i in range(len(arguments)))
+            function = jax.shard_map(
+                function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(AXIS), check_vma=False
+            )
+        jitted = jax.jit(function, donate_argnums=() if donated is None else donated)
+        _compiled[key] = jitted.lower(*arguments).compile()
+    return _compiled[key]
