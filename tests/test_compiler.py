@@ -5,10 +5,10 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from graphs import one_hot, weighted_graphs
 from hypothesis import given
 
 import mechgap as mg
+from graphs import one_hot, weighted_graphs
 from mechgap.algorithms.families import FAMILIES, draw_family
 from mechgap.algorithms.graph_search import BFS_SPEC
 from mechgap.compiler.certificate import compare

@@ -12,8 +12,8 @@ from rich.console import Console
 import mechgap as mg
 from mechgap.compiler.robustness import noise_survival, shaken
 from mechgap.report.drawing import save_figure
-from mechgap.report.inspection import inspect_program, inspection_tables, parameter_counts
-from mechgap.report.parameters import draw_attention, draw_parameters, parameter_panels
+from mechgap.report.inspection import inspect_program, inspection_tables
+from mechgap.report.parameters import draw_attention, draw_parameters, parameter_counts, parameter_panels
 
 PAGE = Path(__file__).parents[1] / "docs" / "compile.md"
 

@@ -1,17 +1,18 @@
 """Graph programs: what they mean, and that they are values."""
 
+from itertools import pairwise
+
 import networkx as nx
 import numpy as np
 import pytest
-from graphs import as_networkx, one_hot, weighted_graphs
 from hypothesis import given
 
 import mechgap as mg
+from graphs import as_networkx, one_hot, weighted_graphs
 from mechgap.algorithms.graph_search import BFS_SPEC
 from mechgap.programs.expressions import edge, maximum, me, other, when
 from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind, argmin, match, mean
 from mechgap.programs.graph_interpreter import RangeError
-
 
 PROGRAMS = {name: mg.program(name) for name in mg.program_names()}
 
@@ -37,7 +38,7 @@ def test_components_hops_and_widths_agree_with_networkx(graph: tuple[np.ndarray,
     tree = nx.maximum_spanning_tree(undirected)
     for v in nx.node_connected_component(undirected, s) - {s}:
         way = nx.shortest_path(tree, s, v)
-        expected = min(A[i, j] for i, j in zip(way[:-1], way[1:], strict=True))
+        expected = min(A[i, j] for i, j in pairwise(way))
         assert widest.hints["width"][-1, 0, v] == expected
 
 

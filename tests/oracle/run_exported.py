@@ -55,12 +55,13 @@ class GATv2WithInfo(ORIGINAL):
     heads said.
     """
 
-    def __call__(self, node_fts, edge_fts, graph_fts, adj_mat, hidden, **others):  # noqa: ANN001, ANN003, ANN204
+    def __call__(self, node_fts, edge_fts, graph_fts, adj_mat, hidden, **others):
         heads: list = []
 
         def listen(method: Callable, args: tuple, kwargs: dict, context: hk.MethodContext) -> object:
             result = method(*args, **kwargs)
-            if isinstance(context.module, hk.Linear) and context.module.output_size == 1:
+            called = context.method_name == "__call__" and isinstance(context.module, hk.Linear)
+            if called and context.module.output_size == 1:
                 heads.append(result[..., 0])
             return result
 

@@ -174,7 +174,7 @@ def _run_in_float64(algorithm: Algorithm, inputs: dict[str, Array], steps: int) 
     run = algorithm.tracer(inputs, steps)
     pointers = {v.name for v in algorithm.spec.at(Stage.OUTPUT) if v.kind == Kind.POINTER}
     return Run(
-        {name: x.astype(jnp.float64) for name, x in run.hints.items()},
+        run.hints,
         {name: x.astype(jnp.int64 if name in pointers else jnp.float64) for name, x in run.outputs.items()},
         run.lengths.astype(jnp.float64),
     )

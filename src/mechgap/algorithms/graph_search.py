@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Int
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import ErdosRenyi
-from mechgap.algorithms.unroll import State, frames_before, lowest, one_hot, unroll
+from mechgap.algorithms.unroll import Show, State, frames_before, lowest, one_hot, pointer, unroll
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 GRAPH_INPUTS = (
@@ -34,26 +34,30 @@ BFS_SPEC = Spec(
 
 def bfs(inputs: dict[str, Array], steps: int) -> Run:
     """All neighbours of the reached set join at once; the parent is the lowest reached index, and stays."""
-    record, last, lengths = _reach(inputs, steps)
-    hints = {"reach_h": record["reach"].astype(inputs["pos"].dtype), "pi_h": record["pi"]}
-    return Run(frames_before(lengths, hints), {"pi": last["pi"]}, lengths)
+    real = inputs["pos"].dtype
+
+    def show(state: State) -> dict[str, Array]:
+        return {"reach_h": state["reach"].astype(real), "pi_h": pointer(state["pi"], real)}
+
+    hints, last, lengths = _reach(inputs, steps, show)
+    return Run(hints, {"pi": last["pi"]}, lengths)
 
 
 def bfs_sequential(inputs: dict[str, Array], steps: int) -> Run:
     """bfs with one node joining per frame, in order of (level, index): the long trace of D.10, the same result."""
-    n = inputs["pos"].shape[-1]
-    record, last, levels = _reach(inputs, n)
+    n, real = inputs["pos"].shape[-1], inputs["pos"].dtype
+    record, last, levels = _reach(inputs, n, lambda state: {"reach": state["reach"]})
     level = jnp.sum(~record["reach"] & (jnp.arange(n)[:, None] < levels)[..., None], axis=0)  # frames spent unreached
     ids = jnp.arange(n, dtype=jnp.int32)
     key = jnp.where(last["reach"], level * n + ids, n * n + ids)
     rank = jnp.sum(key[:, None, :] < key[:, :, None], axis=-1)  # how many nodes join earlier
     reached = last["reach"] & (rank <= jnp.arange(steps)[:, None, None])
     lengths = jnp.minimum(jnp.sum(last["reach"], axis=-1, dtype=jnp.int32), steps)
-    hints = {"reach_h": reached.astype(inputs["pos"].dtype), "pi_h": jnp.where(reached, last["pi"], ids)}
+    hints = {"reach_h": reached.astype(real), "pi_h": pointer(jnp.where(reached, last["pi"], ids), real)}
     return Run(frames_before(lengths, hints), {"pi": last["pi"]}, lengths)
 
 
-def _reach(inputs: dict[str, Array], steps: int) -> tuple[State, State, Int[Array, " batch"]]:
+def _reach(inputs: dict[str, Array], steps: int, show: Show) -> tuple[dict[str, Array], State, Int[Array, " batch"]]:
     source = inputs["s"] > 0
     ids = jnp.arange(source.shape[-1], dtype=jnp.int32)
     sender = jnp.where(inputs["A"] > 0, ids[:, None], len(ids))  # [B, i, j]: i where there is an edge i -> j
@@ -63,7 +67,7 @@ def _reach(inputs: dict[str, Array], steps: int) -> tuple[State, State, Int[Arra
         joins = (parent < len(ids)) & ~state["reach"]
         return {"reach": state["reach"] | joins, "pi": jnp.where(joins, parent, state["pi"])}, jnp.any(joins, axis=-1)
 
-    return unroll(step, {"reach": source, "pi": jnp.broadcast_to(ids, source.shape)}, steps)
+    return unroll(step, {"reach": source, "pi": jnp.broadcast_to(ids, source.shape)}, steps, show)
 
 
 DFS_SPEC = Spec(
@@ -103,28 +107,33 @@ FRAME = _Frame()
 
 def dfs(inputs: dict[str, Array], steps: int) -> Run:
     """Depth-first search with an explicit stack: begin, then discover, push or pop, one per frame (3n frames)."""
-    record, last, lengths = _search(inputs, steps)
     n, real = inputs["pos"].shape[-1], inputs["pos"].dtype
-    hints = {
-        "pi_h": record["pi"],
-        "color": one_hot(record["color"], 3, real),
-        "d": record["d"],
-        "f": record["f"],
-        "s_prev": record["s_prev"],
-        **{name: one_hot(record[name], n, real) for name in ("s", "u", "v", "s_last")},
-        "time": record["time"],
-    }
-    return Run(frames_before(lengths, hints), {"pi": last["pi"]}, lengths)
+
+    def show(state: State) -> dict[str, Array]:
+        return {
+            **_visited(state, real),
+            "d": state["d"],
+            "f": state["f"],
+            "s_prev": pointer(state["s_prev"], real),
+            **{name: one_hot(state[name], n, real) for name in ("s", "u", "v", "s_last")},
+            "time": state["time"],
+        }
+
+    hints, last, lengths = _search(inputs, steps, show)
+    return Run(hints, {"pi": last["pi"]}, lengths)
 
 
 def dfs_simplified(inputs: dict[str, Array], steps: int) -> Run:
     """The frames of dfs, of which only the parents and the visitation state are shown (D.10)."""
-    record, last, lengths = _search(inputs, steps)
-    hints = {"pi_h": record["pi"], "color": one_hot(record["color"], 3, inputs["pos"].dtype)}
-    return Run(frames_before(lengths, hints), {"pi": last["pi"]}, lengths)
+    hints, last, lengths = _search(inputs, steps, lambda state: _visited(state, inputs["pos"].dtype))
+    return Run(hints, {"pi": last["pi"]}, lengths)
 
 
-def _search(inputs: dict[str, Array], steps: int) -> tuple[State, State, Int[Array, " batch"]]:
+def _visited(state: State, real: jnp.dtype) -> dict[str, Array]:
+    return {"pi_h": pointer(state["pi"], real), "color": one_hot(state["color"], 3, real)}
+
+
+def _search(inputs: dict[str, Array], steps: int, show: Show) -> tuple[dict[str, Array], State, Int[Array, " batch"]]:
     edge = inputs["A"] != 0
     batch, n = inputs["pos"].shape
     real = inputs["pos"].dtype
@@ -190,7 +199,7 @@ def _search(inputs: dict[str, Array], steps: int) -> tuple[State, State, Int[Arr
         "time": jnp.zeros(batch, real),
         "frame": jnp.full(batch, FRAME.begin, jnp.int32),
     }
-    return unroll(step, start, steps)
+    return unroll(step, start, steps, show)
 
 
 BFS = Algorithm("bfs", BFS_SPEC, bfs, ErdosRenyi(source=True), max_steps=lambda n: n)

@@ -5,7 +5,7 @@ from jaxtyping import Array
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import UniformKeys
-from mechgap.algorithms.unroll import frames_before, one_hot
+from mechgap.algorithms.unroll import frames_before, one_hot, pointer
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 ARRAY_INPUTS = (
@@ -36,7 +36,7 @@ def minimum(inputs: dict[str, Array], steps: int) -> Run:
     frame = jnp.broadcast_to(jnp.arange(steps, dtype=jnp.int32)[:, None], (steps, batch))
     lengths = jnp.full(batch, min(n, steps), jnp.int32)
     hints = {
-        "pred_h": jnp.broadcast_to(jnp.maximum(ids - 1, 0), (steps, batch, n)),
+        "pred_h": pointer(jnp.broadcast_to(jnp.maximum(ids - 1, 0), (steps, batch, n)), real),
         "min_h": one_hot(best, n, real),
         "i": one_hot(frame, n, real),
     }

@@ -6,7 +6,7 @@ from jaxtyping import Array, Bool
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import ErdosRenyi
 from mechgap.algorithms.graph_search import GRAPH_INPUTS, PARENT, PARENT_HINT, POSITION, SOURCE
-from mechgap.algorithms.unroll import State, frames_before, lowest, one_hot, unroll
+from mechgap.algorithms.unroll import State, lowest, one_hot, pointer, unroll
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 BELLMAN_FORD_SPEC = Spec(
@@ -43,9 +43,12 @@ def bellman_ford(inputs: dict[str, Array], steps: int) -> Run:
         return new, jnp.any(d != old["d"], axis=-1)
 
     start = {"pi": jnp.broadcast_to(ids, source.shape), "d": jnp.zeros(source.shape, A.dtype), "msk": source}
-    record, last, lengths = unroll(step, start, steps)
-    hints = {"pi_h": record["pi"], "d": record["d"], "msk": record["msk"].astype(A.dtype)}
-    return Run(frames_before(lengths, hints), {"pi": last["pi"]}, lengths)
+
+    def show(state: State) -> dict[str, Array]:
+        return {"pi_h": pointer(state["pi"], A.dtype), "d": state["d"], "msk": state["msk"].astype(A.dtype)}
+
+    hints, last, lengths = unroll(step, start, steps, show)
+    return Run(hints, {"pi": last["pi"]}, lengths)
 
 
 def queue_spec(key: str) -> Spec:
@@ -104,15 +107,18 @@ def grow_tree(inputs: dict[str, Array], steps: int, key: str, cumulative: bool) 
         "in_queue": source,
         "u": lowest(source),
     }
-    record, last, lengths = unroll(step, start, steps)
-    hints = {
-        "pi_h": record["pi"],
-        key: record["key"],
-        "mark": record["mark"].astype(real),
-        "in_queue": record["in_queue"].astype(real),
-        "u": one_hot(record["u"], n, real),
-    }
-    return Run(frames_before(lengths, hints), {"pi": last["pi"]}, lengths)
+
+    def show(state: State) -> dict[str, Array]:
+        return {
+            "pi_h": pointer(state["pi"], real),
+            key: state["key"],
+            "mark": state["mark"].astype(real),
+            "in_queue": state["in_queue"].astype(real),
+            "u": one_hot(state["u"], n, real),
+        }
+
+    hints, last, lengths = unroll(step, start, steps, show)
+    return Run(hints, {"pi": last["pi"]}, lengths)
 
 
 def dijkstra(inputs: dict[str, Array], steps: int) -> Run:

@@ -6,7 +6,7 @@ from jaxtyping import Array, Bool
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import UniformKeys
 from mechgap.algorithms.searching import ARRAY_INPUTS, ORDER_HINT
-from mechgap.algorithms.unroll import State, frames_before, one_hot, unroll
+from mechgap.algorithms.unroll import State, one_hot, pointer, unroll
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 INSERTION_SORT_SPEC = Spec(
@@ -51,9 +51,13 @@ def insertion_sort(inputs: dict[str, Array], steps: int) -> Run:
     batch = inputs["key"].shape[0]
     zero = jnp.zeros(batch, jnp.int32)
     start = {"pred": jnp.broadcast_to(jnp.maximum(ids - 1, 0), (batch, n)), "i": zero, "j": zero}
-    record, last, lengths = unroll(step, start, steps)
-    hints = {"pred_h": record["pred"], "i": one_hot(record["i"], n, real), "j": one_hot(record["j"], n, real)}
-    return Run(frames_before(lengths, hints), {"pred": last["pred"]}, lengths)
+
+    def show(state: State) -> dict[str, Array]:
+        marks = {name: one_hot(state[name], n, real) for name in ("i", "j")}
+        return {"pred_h": pointer(state["pred"], real), **marks}
+
+    hints, last, lengths = unroll(step, start, steps, show)
+    return Run(hints, {"pred": last["pred"]}, lengths)
 
 
 INSERTION_SORT = Algorithm("insertion_sort", INSERTION_SORT_SPEC, insertion_sort, UniformKeys(), max_steps=lambda n: n)

@@ -7,26 +7,32 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 State = dict[str, Array]  # every leaf has a leading batch axis
+Show = Callable[[State], dict[str, Array]]
 
 
 def unroll(
-    step: Callable[[State], tuple[State, Bool[Array, " batch"]]], state: State, steps: int
-) -> tuple[State, State, Int[Array, " batch"]]:
+    step: Callable[[State], tuple[State, Bool[Array, " batch"]]],
+    state: State,
+    steps: int,
+    show: Show,
+) -> tuple[dict[str, Array], State, Int[Array, " batch"]]:
     """Apply `step` until every execution has ended or `steps` frames are recorded.
 
     The batch is one loop with one exit: a loop per sample under vmap would carry the whole record through a select at
-    every step. An execution that has ended keeps its state while the others go on.
+    every step. An execution that has ended keeps its state while the others go on, and its frames are zero from then
+    on, as in the benchmark. Frames are written once, in their final form: at 64 nodes that is most of the work.
 
     Args:
         step: state -> (next state, whether that next state is a frame of the execution).
-        state: frame 0.
+        state: frame 0; keep it compact (indices, not one-hot vectors).
         steps: T, the number of frames there is room for (static).
+        show: state -> the hints of its frame.
 
     Returns:
-        The frames [T, B, ...] (arbitrary from `lengths` on: see `frames_before`), the last state, and the lengths [B].
+        The hints [T, B, ...], the last state, and the lengths [B].
     """
     batch = jax.tree.leaves(state)[0].shape[0]
-    record = jax.tree.map(lambda x: jnp.zeros((steps, *x.shape), x.dtype).at[0].set(x), state)
+    record = jax.tree.map(lambda x: jnp.zeros((steps, *x.shape), x.dtype).at[0].set(x), show(state))
 
     def more(carry: tuple) -> Bool[Array, ""]:
         t, _, _, _, running = carry
@@ -37,12 +43,18 @@ def unroll(
         following, goes_on = step(state)
         running = running & goes_on
         state = jax.tree.map(lambda new, old: jnp.where(_like(running, new), new, old), following, state)
-        record = jax.tree.map(lambda r, x: jax.lax.dynamic_update_index_in_dim(r, x, t, 0), record, state)
+        frame = {k: jnp.where(_like(running, x), x, jnp.zeros((), x.dtype)) for k, x in show(state).items()}
+        record = {k: jax.lax.dynamic_update_index_in_dim(record[k], x, t, 0) for k, x in frame.items()}
         return t + 1, state, record, lengths + running, running
 
     start = (1, state, record, jnp.ones(batch, jnp.int32), jnp.ones(batch, bool))
     _, state, record, lengths, _ = jax.lax.while_loop(more, advance, start)
     return record, state, lengths
+
+
+def pointer(index: Int[Array, "..."], real: jnp.dtype) -> Array:
+    """A pointer hint: the benchmark stores it as a float64; in float32 it stays a whole number."""
+    return index.astype(real) if real == jnp.float64 else index
 
 
 def frames_before(lengths: Int[Array, " batch"], values: dict[str, Array]) -> dict[str, Array]:

@@ -15,5 +15,6 @@ def compile(program: GraphProgram | str, **options: Any) -> Compiled:
     if isinstance(program, str):
         program = look_up(program)
     if not isinstance(program, GraphProgram):
-        raise TypeError(f"compile expects a program or its name, such as mechgap.program(name); got {type(program).__name__}.")
+        given = type(program).__name__
+        raise TypeError(f"compile expects a program, such as mechgap.program(name), or its name; got {given}.")
     return compile_graph_program(program, **options)

@@ -17,6 +17,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -32,8 +33,8 @@ from mechgap.compiler.to_gatv2 import Compiled
 from mechgap.networks import ClrsNet, NetConfig
 from mechgap.networks.reference_names import INFO, Tree, to_reference
 from mechgap.storage import read_tensors
-from mechgap.training.weights import FORMAT, load_networks, named, renamed, save_networks, skeleton_of
 from mechgap.trace import Kind, Variable
+from mechgap.training.weights import FORMAT, load_networks, named, renamed, save_networks, skeleton_of
 
 TREE_FORMAT = "mechgap.reference_tree/1"
 HEADER = "header"
@@ -86,24 +87,18 @@ def export_program(name: str, to: str, out: str | Path, **compile_options: Any) 
         print(f"  note      {note}")
 
 
-def load_tree(path: str | Path) -> tuple[Tree, dict[str, Any]]:
-    """Read a "clrs" file: {module: {parameter: array}}, and the header."""
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"No file {path}.")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(str(arrays.pop(HEADER, "null")))
-    except (ValueError, EOFError, OSError, AttributeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a readable npz file ({error}); it may be truncated.") from error
-    given = header.get("format") if isinstance(header, dict) else None
-    if given != TREE_FORMAT:
-        raise ValueError(f"{path} is not a {TREE_FORMAT} file; its header says {given!r}. {_write_one('clrs')}")
+def load_tree(path: str | Path) -> Tree:
+    """The parameters in a "clrs" file: {module: {parameter: array}}."""
     tree: Tree = {}
-    for name, x in arrays.items():
-        module, parameter = name.split("|")
+    for name, x in _read_tree(path)[0].items():
+        module, _, parameter = name.partition("|")
         tree.setdefault(module, {})[parameter] = x
-    return tree, header
+    return tree
+
+
+def load_header(path: str | Path) -> dict[str, Any]:
+    """What a "clrs" file says about itself: algorithm, spec, config, the reference's settings, notes."""
+    return _read_tree(path)[1]
 
 
 def load_network(path: str | Path) -> ClrsNet:
@@ -120,6 +115,23 @@ def load_network(path: str | Path) -> ClrsNet:
         ) from error
     _check_single(network, f"{path} holds")
     return network
+
+
+def _read_tree(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"No file {path}.")
+    try:
+        file = np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False)
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise ValueError("it holds a single array")
+        arrays = {name: file[name] for name in file.files}
+        header = json.loads(str(arrays.pop(HEADER, "null")))
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path} is not a readable npz file ({error}); it may be truncated.") from error
+    given = header.get("format") if isinstance(header, dict) else None
+    if given != TREE_FORMAT:
+        raise ValueError(f"{path} is not a {TREE_FORMAT} file; its header says {given!r}. {_write_one('clrs')}")
+    return arrays, header
 
 
 def _write_one(to: str) -> str:
@@ -166,15 +178,13 @@ def _about(given: Any, algorithm: str | None) -> dict[str, Any]:
     about: dict[str, Any] = {"mechgap": __version__, "algorithm": algorithm}
     if not isinstance(given, Compiled):
         return about
-    certificate = given.certificate
-    numbers = given.numbers
+    certificate, numbers = given.certificate, given.numbers
+    unchecked = {"nodes": f"up to {numbers.max_nodes}, positions at least {numbers.min_gap:.3g} apart"}
     return about | {
         "algorithm": algorithm or given.program.algorithm,
         "program": given.program.name,
         "certificate": None if certificate is None else certificate.level,
-        "domain": certificate.domain
-        if certificate
-        else {"nodes": f"up to {numbers.max_nodes}, positions at least {numbers.min_gap:.3g} apart"},
+        "domain": unchecked if certificate is None else certificate.domain,
     }
 
 
@@ -239,7 +249,7 @@ def _notes(config: NetConfig) -> list[str]:
 def _write_tree(path: Path, tree: Tree, header: Mapping[str, Any]) -> None:
     arrays = {f"{module}|{name}": x for module, xs in tree.items() for name, x in xs.items()}
     blob = io.BytesIO()
-    np.savez(blob, **{HEADER: np.array(json.dumps(header)), **arrays})  # type: ignore[arg-type]
+    np.savez(blob, **{HEADER: np.array(json.dumps(header)), **arrays})
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

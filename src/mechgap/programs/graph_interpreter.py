@@ -248,5 +248,5 @@ def _record(
         k: np.stack([r[k] for r in records]) if records else np.zeros(empty) for k in ("decisive", "margins", "tied")
     }
     attention = np.stack([r["attention"] for r in records])[:, None] if records else np.zeros((0, 1, *empty[1:], n))
-    fields: dict[str, Any] = {n: getattr(trace, n) for n in ("spec", "inputs", "hints", "outputs", "lengths")}
+    fields: dict[str, Any] = {name: getattr(trace, name) for name in ("spec", "inputs", "hints", "outputs", "lengths")}
     return Interpretation(**fields, attention=attention, **{k: np.swapaxes(x, 1, 2) for k, x in decided.items()})

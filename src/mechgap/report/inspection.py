@@ -4,9 +4,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
-import jax
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -18,7 +15,7 @@ from mechgap.compiler.readout import Linear as LinearReadout
 from mechgap.compiler.readout import Pointer
 from mechgap.compiler.to_gatv2 import Compiled
 from mechgap.report.drawing import save_figure
-from mechgap.report.parameters import draw_attention, draw_parameters, unit_names
+from mechgap.report.parameters import draw_attention, draw_parameters, parameter_counts, unit_names
 from mechgap.trace import Stage
 
 if TYPE_CHECKING:
@@ -134,18 +131,6 @@ def _constants(compiled: Compiled) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
-
-
-def parameter_counts(compiled: Compiled) -> dict[str, tuple[int, int]]:
-    """Part of the network -> its parameters, and those that are not 0; and all of them together."""
-    net = compiled.network
-    parts = {"encoders": net.encoders, "processor": net.processor, "decoders": net.decoders, "all": net}
-    return {name: _count(part) for name, part in parts.items()}
-
-
-def _count(part: Any) -> tuple[int, int]:
-    leaves = [np.asarray(x) for x in jax.tree.leaves(eqx.filter(part, eqx.is_inexact_array))]
-    return sum(x.size for x in leaves), sum(int(np.count_nonzero(x)) for x in leaves)
 
 
 def _counts(compiled: Compiled) -> Table:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
+import jax
 import numpy as np
 
 from mechgap.compiler.emit import Emitter
@@ -21,6 +23,18 @@ MOST_WRITTEN = 400  # cells of a panel whose values are written out
 MOST_STEPS = 8
 CELL = (0.43, 0.25)  # inches, as all lengths of a picture
 LEFT, ABOVE, BELOW, TITLE, WIDEST = 0.2, 0.3, 1.0, 0.5, 15.5
+
+
+def parameter_counts(compiled: Compiled) -> dict[str, tuple[int, int]]:
+    """Part of the network -> its parameters, and those that are not 0; and all of them together."""
+    net = compiled.network
+    parts = {"encoders": net.encoders, "processor": net.processor, "decoders": net.decoders, "all": net}
+    return {name: _count(part) for name, part in parts.items()}
+
+
+def _count(part: Any) -> tuple[int, int]:
+    leaves = [np.asarray(x) for x in jax.tree.leaves(eqx.filter(part, eqx.is_inexact_array))]
+    return sum(x.size for x in leaves), sum(int(np.count_nonzero(x)) for x in leaves)
 
 
 def unit_names(compiled: Compiled) -> list[str]:

@@ -5,8 +5,9 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 from mechgap.algorithms import TRAIN_P, algorithm
@@ -119,19 +120,15 @@ class TrainConfig:
     precision: str | None = None
 
     def __post_init__(self) -> None:
-        for name in (f.name for f in fields(self)):  # TOML has lists, and writes 1 for 1.0
-            object.__setattr__(self, name, _plain(name, getattr(self, name)))
-        problems = [f"{k} must be {say}; got {getattr(self, k)!r}." for k, (ok, say) in _RULES.items() if not ok(self)]
-        problems = problems or list(_conflicts(self))
-        if problems:
-            raise ValueError("Bad training settings:\n  " + "\n  ".join(problems))
+        for name, value in checked({f.name: getattr(self, f.name) for f in fields(self)}).items():
+            object.__setattr__(self, name, value)
         self.network_config()
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> "TrainConfig":
         """A config from names and values; an unknown name is an error that says what was probably meant."""
         check_names(settings)
-        return cls(**settings)
+        return cls(**checked({f.name: settings.get(f.name, f.default) for f in fields(cls)}))
 
     @classmethod
     def from_toml(cls, text: str) -> "TrainConfig":
@@ -140,8 +137,7 @@ class TrainConfig:
 
     def with_settings(self, settings: Mapping[str, Any]) -> "TrainConfig":
         """The same config with some values changed."""
-        check_names(settings)
-        return replace(self, **settings)
+        return self.from_settings({**asdict(self), **settings})
 
     def network_config(self) -> NetConfig:
         """The architecture."""
@@ -178,6 +174,16 @@ def check_names(settings: Mapping[str, Any]) -> None:
             problems.append(f"No setting {name!r}. {nearest(name, names)}")
     if problems:
         raise ValueError("\n  ".join(problems))
+
+
+def checked(settings: dict[str, Any]) -> dict[str, Any]:
+    """All settings in plain form (TOML has lists, and writes 1 for 1.0); every impossible value is named at once."""
+    given = SimpleNamespace(**{name: _plain(name, value) for name, value in settings.items()})
+    problems = [f"{k} must be {say}; got {getattr(given, k)!r}." for k, (ok, say) in _RULES.items() if not ok(given)]
+    problems = problems or list(_conflicts(given))
+    if problems:
+        raise ValueError("Bad training settings:\n  " + "\n  ".join(problems))
+    return vars(given)
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
@@ -243,23 +249,30 @@ def _is_schedule(value: Any) -> bool:
     return steps[0] == 0 and all(a < b for a, b in pairwise(steps))
 
 
-def _counts(name: str) -> Callable[[TrainConfig], bool]:
+def _counts(name: str) -> Callable[[Any], bool]:
     return lambda config: _whole(getattr(config, name), 1)
 
 
-def _is_flag(name: str) -> Callable[[TrainConfig], bool]:
+def _is_word(name: str) -> Callable[[Any], bool]:
+    return lambda config: isinstance(getattr(config, name), str)
+
+
+def _is_flag(name: str) -> Callable[[Any], bool]:
     return lambda config: isinstance(getattr(config, name), bool)
 
 
-Rule = tuple[Callable[[TrainConfig], bool], str]
+Rule = tuple[Callable[[Any], bool], str]
 _REALS = ("learning_rate", "grad_clip", "dropout", "teacher_forcing", "regularisation_weight", "p")
+_COUNTS = ("seeds", "steps", "batch", "eval_every", "hidden", "heads", "message_passing_steps")
+_WORDS = ("algorithm", "hint_mode", "hint_repred", "encoder_init")
 _FLAGS = (
     *("random_pos", "permutations", "pred_as_input", "shared_data_stream", "length_generalize"),
-    *("freeze_processor", "pre_attention_bias"),
+    *("freeze_processor", "pre_attention_bias", "use_layer_norm", "edge_info", "full_adjacency", "simplify_decoders"),
 )
 _SCHEDULE = "a weight of at least 0, or [[0, weight], [step, weight], ...] with rising steps"
 _RULES: dict[str, Rule] = {
-    **{name: (_counts(name), "a whole number, 1 or more") for name in ("seeds", "steps", "batch", "eval_every")},
+    **{name: (_is_word(name), "a word") for name in _WORDS},
+    **{name: (_counts(name), "a whole number, 1 or more") for name in _COUNTS},
     "first_seed": (
         lambda c: _whole(c.first_seed, 0) and _whole(c.seeds, 1) and c.first_seed + c.seeds <= 2**32,
         "a whole number from 0 on, and first_seed + seeds at most 2**32",
@@ -284,12 +297,13 @@ _RULES: dict[str, Rule] = {
     "regularisation_weight": (lambda c: _real(c.regularisation_weight, 0), "a number of at least 0"),
     "hint_weight": (lambda c: _is_schedule(c.hint_weight), _SCHEDULE),
     "output_weight": (lambda c: _is_schedule(c.output_weight), _SCHEDULE),
+    "precision": (lambda c: c.precision is None or isinstance(c.precision, str), "a word, or left out"),
     "init_from": (lambda c: c.init_from is None or isinstance(c.init_from, str), "a file name, or left out"),
     **{name: (_is_flag(name), "true or false") for name in _FLAGS},
 }
 
 
-def _conflicts(config: TrainConfig) -> Iterable[str]:
+def _conflicts(config: SimpleNamespace) -> Iterable[str]:
     drawn = algorithm(config.algorithm).distribution.p
     if not drawn and config.p != TRAIN_P:
         yield f"{config.algorithm!r} draws no graph, so p means nothing there; leave p out."

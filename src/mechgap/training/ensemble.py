@@ -28,18 +28,18 @@ class State(eqx.Module):
     network: ClrsNet
     optimiser: Any
     best: ClrsNet  # as it was at the best validation
-    best_score: Float[Array, " members"]
-    best_step: Int[Array, " members"]
-    step: Int[Array, " members"]
-    loss_sum: Float[Array, " members"]  # since the last validation
-    diverged: Bool[Array, " members"]  # a loss or gradient was not finite; such a member stays as it was
+    best_score: Float[Array, "*members"]
+    best_step: Int[Array, "*members"]
+    step: Int[Array, "*members"]
+    loss_sum: Float[Array, "*members"]  # since the last validation
+    diverged: Bool[Array, "*members"]  # a loss or gradient was not finite; such a member stays as it was
 
 
 class Metrics(eqx.Module):
     """What one step tells."""
 
-    loss: Float[Array, " members"]
-    gradient_norm: Float[Array, " members"]
+    loss: Float[Array, "*members"]
+    gradient_norm: Float[Array, "*members"]
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def apply(
     gradient is not finite.
     """
     flat, unravel = ravel_pytree(gradient)
-    norm = optax.global_norm(flat)
+    norm = jnp.sqrt(jnp.sum(flat * flat))
     updates, following = optimiser(learning_rate, grad_clip).update(flat, state)
     stays = stays | ~jnp.isfinite(norm)
     moved = jax.tree.map(lambda w, u: w + u, network, unravel(jnp.where(stays, 0, updates)))

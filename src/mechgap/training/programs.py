@@ -16,6 +16,7 @@ from mechgap.training.members import Members
 AXIS = "members"
 Program = Callable[..., Any]
 
+COMPILER_OPTIONS: dict[str, Any] | None = None  # of XLA; tests compile quickly rather than well
 _compiled: dict[Any, Program] = {}
 
 
@@ -78,5 +79,5 @@ def _compile(
                 function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(AXIS), check_vma=False
             )
         jitted = jax.jit(function, donate_argnums=() if donated is None else donated)
-        _compiled[key] = jitted.lower(*arguments).compile()
+        _compiled[key] = jitted.lower(*arguments).compile(COMPILER_OPTIONS)
     return _compiled[key]

@@ -22,7 +22,7 @@ from typing import Any
 import jax
 
 from mechgap.algorithms.inputs import nearest
-from mechgap.training.config import TrainConfig, check_names, parse_toml, run_name
+from mechgap.training.config import TrainConfig, parse_toml, run_name
 from mechgap.training.loop import fit
 from mechgap.training.parts import write_part
 from mechgap.training.result import Ensemble
@@ -97,8 +97,7 @@ def make_sweep(document: Mapping[str, Any], name: str, changes: Mapping[str, Any
     for variant in document.get("variants", [{}]):
         for values in itertools.product(*grid.values()):
             settings = {**document.get("settings", {}), **variant, **dict(zip(grid, values, strict=True)), **changes}
-            check_names(settings)
-            configs.append(TrainConfig(**settings))
+            configs.append(TrainConfig.from_settings(settings))
     return Sweep(document.get("name", name), tuple(configs), chunk)
 
 
