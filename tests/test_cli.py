@@ -67,9 +67,30 @@ def test_demo_writes_a_page_that_needs_nothing_else(tmp_path: Path) -> None:
     done = runner.invoke(app, ["demo", "--out", str(tmp_path / "page.html")])
     assert done.exit_code == 0, done.output
     page = (tmp_path / "page.html").read_text()
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 6
+    assert "0 of its hints and outputs differ" in page
     assert "bellman_ford" in page
     assert not any(link in page for link in ("<script src", "<link", "@import", 'src="http'))
+
+
+def test_compile_prints_the_certificate() -> None:
+    done = runner.invoke(app, ["compile", "bellman_ford", "--minimal", "--max-nodes", "16", "--max-distance", "4"])
+    assert done.exit_code == 0, done.output
+    for said in ("program bellman_ford", "hidden 9", "certificate (quick): ok", "Real[0, 4]"):
+        assert said in done.output
+    soft = runner.invoke(app, ["compile", "bfs", "--hidden", "8", "--max-nodes", "16", "--margin", "1"])
+    assert soft.exit_code == 1
+    assert "NOT OK" in soft.output
+
+
+def test_inspect_and_export_write_their_files(tmp_path: Path) -> None:
+    picture, weights = tmp_path / "weights.png", tmp_path / "bfs.npz"
+    done = runner.invoke(app, ["inspect", "bfs", "--minimal", "--plot", str(picture)])
+    assert done.exit_code == 0, done.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    done = runner.invoke(app, ["export", "bfs", "--to", "clrs", "--out", str(weights), "--hidden", "8"])
+    assert done.exit_code == 0, done.output
+    assert weights.stat().st_size > 1000
 
 
 def test_doctor_finds_this_machine_ready(capsys) -> None:

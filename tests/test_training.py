@@ -101,11 +101,12 @@ def test_a_diverged_member_is_marked_and_left_alone(ensemble: Ensemble) -> None:
     assert ensemble.history["step"].tolist() == [4, 8, 12]
 
 
-def test_the_others_train_on_as_if_alone(ensemble: Ensemble) -> None:
-    alone = fit([replace(TINY, first_seed=1, seeds=1)])
-    for name, x in named(alone.last).items():
-        np.testing.assert_allclose(x[0], named(ensemble.last)[name][1], rtol=1e-4, atol=1e-5, err_msg=name)
-    np.testing.assert_allclose(alone.history["loss"][:, 0], ensemble.history["loss"][:, 1], rtol=1e-4)
+def test_the_others_train_on_as_if_nothing_had_happened(ensemble: Ensemble) -> None:
+    sound = fit([TINY, replace(TINY, learning_rate=1e-3)])
+    assert not sound.metrics["diverged"].any()
+    for name, x in named(sound.last).items():
+        assert np.array_equal(x[:2], named(ensemble.last)[name][:2]), name
+    assert np.array_equal(sound.history["loss"][:, :2], ensemble.history["loss"][:, :2])
 
 
 def test_an_ensemble_runs_and_says_what_it_is(ensemble: Ensemble) -> None:
@@ -135,13 +136,15 @@ def stepped() -> tuple:
     config = replace(TINY, seeds=3, sizes=(4,))
     plan = replace(plan_of(config), at_once=None)
 
+    # In float64: Adam scales a gradient that is 0 but for rounding up to a full step, unless it is far below its ε.
     def program(config: TrainConfig) -> tuple:
         members = make_members([config])
         state = jax.jit(lambda: initial_state(plan, members, None), compiler_options=QUICKLY)()
         jitted = jax.jit(partial(step, plan, 4, 4))
         return jitted.lower(state, members).compile(QUICKLY), state, members
 
-    return program(config), program(replace(config, seeds=1, first_seed=1))
+    with jax.enable_x64(True):
+        return program(config), program(replace(config, seeds=1, first_seed=1))
 
 
 def test_seed_k_in_an_ensemble_is_seed_k_alone(stepped: tuple) -> None:
@@ -149,9 +152,9 @@ def test_seed_k_in_an_ensemble_is_seed_k_alone(stepped: tuple) -> None:
     for _ in range(20):
         states, losses = together(states, members)
         state, loss = alone(state, member)
-        np.testing.assert_allclose(losses.loss[1], loss.loss[0], rtol=1e-4)
+        np.testing.assert_allclose(losses.loss[1], loss.loss[0], rtol=1e-9)
     for name, x in named(state.network).items():
-        np.testing.assert_allclose(named(states.network)[name][1], x[0], rtol=1e-3, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(named(states.network)[name][1], x[0], rtol=1e-6, atol=1e-6, err_msg=name)
     assert not np.allclose(losses.loss[0], losses.loss[1]), "different seeds see different data"
 
 
@@ -170,7 +173,8 @@ def test_device_data_is_the_algorithms(name: str) -> None:
     config = replace(TINY, algorithm=name)
     source = source_of(config)
     seeds, steps = jnp.arange(2, dtype=jnp.uint32), jnp.zeros(2, jnp.int32)
-    batch = jax.jit(lambda: draw(source, 5, frames_for(source, 5), 3, seeds, steps), compiler_options=QUICKLY)()
+    frames = frames_for(source, 5)
+    batch = jax.jit(lambda: draw(source, 5, frames, 3, seeds, steps), compiler_options=QUICKLY)()
     for member in range(2):
         inputs = {k: np.asarray(x[member], float) for k, x in batch.inputs.items() if k not in ("pred", "adj")}
         truth = as_batch(as_seen(algorithm(name).trace(**inputs), config))
@@ -189,7 +193,8 @@ def test_device_data_is_the_algorithms(name: str) -> None:
 def test_a_shared_stream_gives_all_members_the_same_data() -> None:
     config = replace(TINY, shared_data_stream=True)
     seeds, steps = jnp.arange(3, dtype=jnp.uint32), jnp.full(3, 7, jnp.int32)
-    batch = draw(source_of(config), 4, 4, 2, seeds, steps)
+    source = source_of(config)
+    batch = jax.jit(lambda: draw(source, 4, 4, 2, seeds, steps), compiler_options=QUICKLY)()
     assert all(np.array_equal(x[0], x[2]) for x in jax.tree.leaves(batch))
     assert batch.hints["pi_h"].shape == (3, 4, 2, 4)
 
@@ -328,7 +333,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_and_kept(tmp_path: Path) -> N
     save_checkpoint(place, state_of(replace(TINY, hidden=16)), {"step": [np.int64(4)]})
     path = place / "checkpoint.safetensors"
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"does not fit:\n .*must be float32\[2, 8\]; got float32\[2, 16\]"):
+    with pytest.raises(ValueError, match=r"does not fit:\n .*must be float32\[2, 1, 8\]; got float32\[2, 1, 16\]"):
         fit([TINY], folder=tmp_path)
     path.write_bytes(before[: len(before) // 2])
     with pytest.raises(ValueError, match="it may be truncated"):
@@ -366,4 +371,5 @@ def test_all_members_start_from_the_given_weights(tmp_path: Path) -> None:
     trained = train("bfs", init_from=start, folder=tmp_path, **settings)
     assert trained.configs[0].hidden == 8
     assert not trained.configs[0].use_layer_norm
-    assert all(same(trained.member(i), start) for i in range(2))
+    for name, x in named(start).items():
+        np.testing.assert_allclose(named(trained.networks)[name], np.stack([x, x]), atol=1e-20, err_msg=name)

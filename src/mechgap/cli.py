@@ -100,6 +100,21 @@ def inspect(
 
 
 @app.command()
+def export(
+    program: ProgramName,
+    to: Annotated[str, typer.Option(help="clrs (the reference's parameter names, npz) or safetensors.")],
+    out: Annotated[Path, typer.Option(help="The file to write.")],
+    hidden: Hidden = 128,
+    max_nodes: Annotated[int, typer.Option(help="The largest graph.")] = 1024,
+    layer_norm: WithLayerNorm = False,
+) -> None:
+    """Compile a program and write its network for use elsewhere."""
+    from mechgap.interop.exports import export_program
+
+    export_program(program, to, out, hidden=hidden, max_nodes=max_nodes, layer_norm=layer_norm)
+
+
+@app.command()
 def doctor() -> None:
     """Print versions, devices and folders, and what to do about anything that is wrong."""
     from mechgap.doctor import examine, print_findings

@@ -2,7 +2,9 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from mechgap.algorithms.definition import Algorithm, Run
@@ -89,117 +91,137 @@ DFS_SPEC = Spec(
 )
 DFS_SIMPLIFIED_SPEC = Spec((POSITION, *GRAPH_INPUTS, PARENT_HINT, COLOR, PARENT))
 
-WHITE, GREY, BLACK = 0, 1, 2
 TICK = 0.01  # the benchmark's clock; `time` is its running sum, rounding included
 
 
-class _Frame(NamedTuple):
-    """What the newest frame did; it decides what the next one does."""
+class _Visits(NamedTuple):
+    """A depth-first search, told per node instead of per frame.
 
-    begin: int = 0  # a new root is chosen
-    discover: int = 1  # u turns grey and gets its time d
-    push: int = 2  # the edge u -> v is taken
-    pop: int = 3  # u turns black and gets its time f
+    A node is entered (a root begins, any other node is pushed by its parent), discovered in the next frame, and popped
+    after everything below it: 3n frames in all. When the node of rank k and depth δ is entered, k nodes have been
+    entered and discovered, and all of those but its δ ancestors popped: that is frame 3k - δ. When it is popped, the
+    same holds of e nodes, where e is the first later rank that is not below it: frame 3e - δ - 1. The clock ticks at
+    every frame but the entries: it has ticked 2k - δ + 1 times after the discovery, 2e - δ times after the pop.
+    """
 
-
-FRAME = _Frame()
+    parent: Int[Array, "batch n"]  # a root's is itself
+    entered: Int[Array, "batch n"]  # a frame, as `popped`
+    popped: Int[Array, "batch n"]
+    d: Int[Array, "batch n"]  # in ticks, as `f`
+    f: Int[Array, "batch n"]
+    parents: Int[Array, "n batch"]  # by rank
 
 
 def dfs(inputs: dict[str, Array], steps: int) -> Run:
     """Depth-first search with an explicit stack: begin, then discover, push or pop, one per frame (3n frames)."""
     n, real = inputs["pos"].shape[-1], inputs["pos"].dtype
+    ids = jnp.arange(n, dtype=jnp.int32)
+    visits = _visits(inputs["A"] != 0)
+    clock = jnp.asarray(np.cumsum([0.0] + [TICK] * (2 * n), dtype=real))
+    t = _frames(n, steps)
 
-    def show(state: State) -> dict[str, Array]:
-        return {
-            **_visited(state, real),
-            "d": state["d"],
-            "f": state["f"],
-            "s_prev": pointer(state["s_prev"], real),
-            **{name: one_hot(state[name], n, real) for name in ("s", "u", "v", "s_last")},
-            "time": state["time"],
-        }
-
-    hints, last, lengths = _search(inputs, steps, show)
-    return Run(hints, {"pi": last["pi"]}, lengths)
+    # Which of its nodes, [T, B, n], a frame enters, discovers or pops: one of them.
+    enters, discovers, pops = t == visits.entered, t == visits.entered + 1, t == visits.popped
+    on_stack = (t >= visits.entered) & (t <= visits.popped)
+    # What kind of frame it is, [T, B].
+    entries = jnp.sum(t >= visits.entered, axis=-1, dtype=jnp.int32)
+    entry = jnp.diff(entries, axis=0, prepend=0) == 1
+    discovery = jnp.roll(entry, 1, axis=0).at[0].set(False)
+    taken_from = jnp.where(entry, jnp.take_along_axis(visits.parents, entries - 1, axis=0), n)
+    # The scan's loop variable: the node entered, or n - 1 after a scan that found nothing.
+    scanned = jnp.where(entry | discovery, n, n - 1)
+    hints = {
+        **_visited(visits, t, real),
+        "d": jnp.where(t > visits.entered, clock[visits.d], 0),
+        "f": jnp.where(t >= visits.popped, clock[visits.f], 0),
+        "s_prev": pointer(jnp.where(on_stack, visits.parent, ids), real),
+        "s": (on_stack & (visits.parent == ids)).astype(real),
+        "u": (discovers | pops | (ids == taken_from[..., None])).astype(real),
+        "v": (enters | discovers | (ids == scanned[..., None])).astype(real),
+        "s_last": (enters | discovers | pops).astype(real),
+        "time": clock[1 + t[..., 0] - entries],
+    }
+    return _searched(visits, hints, steps)
 
 
 def dfs_simplified(inputs: dict[str, Array], steps: int) -> Run:
     """The frames of dfs, of which only the parents and the visitation state are shown (D.10)."""
-    hints, last, lengths = _search(inputs, steps, lambda state: _visited(state, inputs["pos"].dtype))
-    return Run(hints, {"pi": last["pi"]}, lengths)
+    n, real = inputs["pos"].shape[-1], inputs["pos"].dtype
+    visits = _visits(inputs["A"] != 0)
+    return _searched(visits, _visited(visits, _frames(n, steps), real), steps)
 
 
-def _visited(state: State, real: jnp.dtype) -> dict[str, Array]:
-    return {"pi_h": pointer(state["pi"], real), "color": one_hot(state["color"], 3, real)}
+def _frames(n: int, steps: int) -> Int[Array, "frames 1 1"]:
+    """The frames to show: a search has 3n of them, neither more nor less."""
+    return jnp.arange(min(3 * n, steps), dtype=jnp.int32)[:, None, None]
 
 
-def _search(inputs: dict[str, Array], steps: int, show: Show) -> tuple[dict[str, Array], State, Int[Array, " batch"]]:
-    edge = inputs["A"] != 0
-    batch, n = inputs["pos"].shape
-    real = inputs["pos"].dtype
+def _searched(visits: _Visits, hints: dict[str, Array], steps: int) -> Run:
+    """The run with the given frames: followed by zeros where there is room for more, cut where there is not."""
+    batch, n = visits.parent.shape
+    frames = min(3 * n, steps)
+    padded = {k: jnp.pad(x, [(0, steps - frames)] + [(0, 0)] * (x.ndim - 1)) for k, x in hints.items()}
+    pi = jnp.where(visits.entered < frames, visits.parent, jnp.arange(n, dtype=jnp.int32))
+    return Run(padded, {"pi": pi}, jnp.full(batch, frames, jnp.int32))
+
+
+def _visited(visits: _Visits, t: Int[Array, "frames 1 1"], real: jnp.dtype) -> dict[str, Array]:
+    batch, n = visits.parent.shape
+    pi = jnp.where(t >= visits.entered, visits.parent, jnp.arange(n, dtype=jnp.int32))
+    # A root stays white until it is discovered; any other node is grey from the push on.
+    grey = visits.entered + (visits.parent == jnp.arange(n))
+    # The first frame of each color of each node, and the one after its last; the barrier as in _visits.
+    first = jnp.stack([jnp.zeros_like(grey), grey, visits.popped], axis=-1).reshape(batch, 3 * n)
+    after = jnp.stack([grey, visits.popped, jnp.full_like(grey, 3 * n)], axis=-1).reshape(batch, 3 * n)
+    first, after = jax.lax.optimization_barrier((first, after))
+    color = ((t >= first) & (t < after)).astype(real)
+    return {"pi_h": pointer(pi, real), "color": color.reshape(len(t), batch, n, 3)}
+
+
+def _visits(edge: Bool[Array, "batch n n"]) -> _Visits:
+    """Search from the lowest unvisited node, taking the lowest unvisited neighbour first."""
+    batch, n, _ = edge.shape
     ids = jnp.arange(n, dtype=jnp.int32)
+    into = jnp.swapaxes(edge, 1, 2)
 
-    def at(x: Array, node: Int[Array, " batch"]) -> Array:
-        return jnp.take_along_axis(x, node[:, None], axis=1)[:, 0]
+    def row(matrix: Array, node: Int[Array, " batch"]) -> Array:
+        return jnp.take_along_axis(matrix, node[:, None, None], axis=1)[:, 0]
 
-    def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
-        popped = old["frame"] == FRAME.pop
-        # A popped node leaves the stack before anything else happens.
-        below = at(old["s_prev"], old["u"])
-        root_done = popped & (below == old["u"])
-        returns = popped & ~root_done
-        u = jnp.where(returns, below, old["s_last"])  # the node on top of the stack
-        s_prev = jnp.where((returns[:, None]) & (ids == old["u"][:, None]), ids, old["s_prev"])
-
-        white = old["color"] == WHITE
-        next_root = lowest(white)
-        out_edge = jnp.take_along_axis(edge, u[:, None, None], axis=1)[:, 0]
-        candidate = lowest(out_edge & white)
-
-        begins = root_done
-        discovers = (old["frame"] == FRAME.begin) | (old["frame"] == FRAME.push)
-        scans = ~begins & ~discovers
-        pushes, pops = scans & (candidate < n), scans & (candidate == n)
-
-        u = jnp.where(begins, next_root, u)
-        # The scan's loop variable: the node pushed, or n - 1 after a scan that found nothing.
-        v = jnp.where(begins, next_root, jnp.where(pushes, candidate, jnp.where(pops, n - 1, old["v"])))
-        time = old["time"] + jnp.where(discovers | pops, jnp.asarray(TICK, real), jnp.zeros((), real))
-        is_u, is_v = ids == u[:, None], ids == v[:, None]
-        discovered, pushed, finished = discovers[:, None] & is_u, pushes[:, None] & is_v, pops[:, None] & is_u
+    def visit(old: State, rank: Int[Array, ""]) -> tuple[State, Array]:
+        # The top of the stack is the latest visited node that has an unvisited neighbour.
+        latest = jnp.max(jnp.where(old["unvisited"] > 0, old["visit"], -1), axis=-1)
+        top, is_root = latest % n, latest < 0
+        node = lowest((is_root[:, None] | row(edge, top)) & (old["visit"] < 0))
+        is_node = ids == node[:, None]
+        parent = jnp.where(is_root, node, top)
+        depth = jnp.max(jnp.where(ids == parent[:, None], old["depth"], -1), axis=-1) + 1
         new = {
-            "pi": jnp.where(pushed, u[:, None], old["pi"]),
-            "color": jnp.where(finished, BLACK, jnp.where(discovered | pushed, GREY, old["color"])),
-            "d": jnp.where(discovered, time[:, None], old["d"]),
-            "f": jnp.where(finished, time[:, None], old["f"]),
-            "s_prev": jnp.where(pushed, u[:, None], s_prev),
-            "s": jnp.where(begins, next_root, old["s"]),
-            "u": u,
-            "v": v,
-            "s_last": jnp.where(pushes, candidate, u),
-            "time": time,
-            "frame": jnp.where(
-                begins, FRAME.begin, jnp.where(discovers, FRAME.discover, jnp.where(pushes, FRAME.push, FRAME.pop))
-            ).astype(jnp.int32),
+            "visit": jnp.where(is_node, rank * n + ids, old["visit"]),
+            "unvisited": old["unvisited"] - row(into, node),
+            "parent": jnp.where(is_node, parent[:, None], old["parent"]),
+            "depth": jnp.where(is_node, depth[:, None], old["depth"]),
         }
-        return new, ~(root_done & (next_root == n))
+        return new, parent
 
-    node = jnp.zeros(batch, jnp.int32)
-    everyone = jnp.broadcast_to(ids, (batch, n))
     start = {
-        "pi": everyone,
-        "color": jnp.full((batch, n), WHITE, jnp.int32),
-        "d": jnp.zeros((batch, n), real),
-        "f": jnp.zeros((batch, n), real),
-        "s_prev": everyone,
-        "s": node,
-        "u": node,
-        "v": node,
-        "s_last": node,
-        "time": jnp.zeros(batch, real),
-        "frame": jnp.full(batch, FRAME.begin, jnp.int32),
+        "visit": jnp.full((batch, n), -1, jnp.int32),  # rank * n + node, so that the latest one says who it is
+        "unvisited": jnp.sum(edge, axis=-1, dtype=jnp.int32),  # how many neighbours are not visited yet
+        "parent": jnp.zeros((batch, n), jnp.int32),
+        "depth": jnp.full((batch, n), -1, jnp.int32),  # a root is its own parent: it gets 0
     }
-    return unroll(step, start, steps, show)
+    last, parents = jax.lax.scan(visit, start, ids)
+    depth, rank = last["depth"], last["visit"] // n
+    above = (depth[:, :, None] <= depth[:, None, :]) & (rank[:, :, None] > rank[:, None, :])
+    end = jnp.min(jnp.where(above, rank[:, :, None], n), axis=1)
+    visits = _Visits(
+        parent=last["parent"],
+        entered=3 * rank - depth,
+        popped=3 * end - depth - 1,
+        d=2 * rank - depth + 1,
+        f=2 * end - depth,
+        parents=parents,
+    )
+    return jax.lax.optimization_barrier(visits)  # else all of this is worked out again for every frame
 
 
 BFS = Algorithm("bfs", BFS_SPEC, bfs, ErdosRenyi(source=True), max_steps=lambda n: n)

@@ -244,9 +244,10 @@ def _record(
     outputs = shown(Stage.OUTPUT, program.outputs, frames[-1])
     trace = make_trace(program.spec, given, stacked, outputs, lengths)
     empty = (0, batch, len(program.selects), n)
-    decided = {
-        k: np.stack([r[k] for r in records]) if records else np.zeros(empty) for k in ("decisive", "margins", "tied")
+    decided: dict[str, Any] = {
+        k: np.swapaxes(np.stack([r[k] for r in records]) if records else np.zeros(empty), 1, 2)
+        for k in ("decisive", "margins", "tied")
     }
     attention = np.stack([r["attention"] for r in records])[:, None] if records else np.zeros((0, 1, *empty[1:], n))
     fields: dict[str, Any] = {name: getattr(trace, name) for name in ("spec", "inputs", "hints", "outputs", "lengths")}
-    return Interpretation(**fields, attention=attention, **{k: np.swapaxes(x, 1, 2) for k, x in decided.items()})
+    return Interpretation(**fields, attention=attention, **decided)

@@ -6,24 +6,25 @@ The only file that knows pyarrow.
 import importlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mechgap.training.checkpoint import rows
-from mechgap.training.result import Ensemble
+from mechgap.training.config import TrainConfig
+from mechgap.training.result import Table
 
 
-def part_rows(ensemble: Ensemble) -> list[dict[str, Any]]:
+def part_rows(configs: Sequence[TrainConfig], metrics: Table) -> list[dict[str, Any]]:
     """One row per member: its settings and its metrics. Lists become JSON text."""
-    described = [_flat(config.as_json()) for config in ensemble.configs]
-    metrics = rows(ensemble.metrics)
-    return [{**described[row["setting"]], **{k: v for k, v in row.items() if k != "setting"}} for row in metrics]
+    described = [_flat(config.as_json()) for config in configs]
+    return [{**described[row["setting"]], **{k: v for k, v in row.items() if k != "setting"}} for row in rows(metrics)]
 
 
-def write_part(folder: Path, name: str, ensemble: Ensemble) -> Path:
+def write_part(folder: Path, name: str, configs: Sequence[TrainConfig], metrics: Table) -> Path:
     """Write one part, atomically; a reader scans folder/*.parquet (or *.jsonl)."""
     folder.mkdir(parents=True, exist_ok=True)
-    table = part_rows(ensemble)
+    table = part_rows(configs, metrics)
     try:
         arrow, parquet = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
     except ImportError:

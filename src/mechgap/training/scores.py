@@ -19,7 +19,7 @@ from jaxtyping import Array, Shaped
 from mechgap.trace import Kind, Spec, Stage, Values, Variable
 from mechgap.training.loss import NOT_ASKED
 
-Counts = dict[str, Shaped[Array, "3"]]  # by output; add them up
+Counts = dict[str, Shaped[Array, "*members 3"]]  # by output; add them up
 
 
 def count(spec: Spec, predicted: Values, truth: Values) -> Counts:
@@ -36,8 +36,8 @@ def count(spec: Spec, predicted: Values, truth: Values) -> Counts:
 
 def scores(spec: Spec, counts: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The score of every output, and `score`, their mean; leading axes of the counts are kept."""
-    each = {name: _score(spec[name], np.asarray(c, np.float64)) for name, c in counts.items()}
-    return {**each, "score": np.mean(list(each.values()), axis=0)}
+    each = {name: np.asarray(_score(spec[name], np.asarray(c, np.float64))) for name, c in counts.items()}
+    return {**each, "score": np.asarray(np.mean(list(each.values()), axis=0))}
 
 
 def traced_score(spec: Spec, counts: Counts) -> Array:

@@ -121,7 +121,7 @@ def run_sweep(
     ensembles = []
     for chunk in my_share(sweep.chunks(), shard):
         ensemble = fit(chunk, folder=folder, devices=devices, quiet=quiet)
-        write_part(Path(folder) / "parts", run_name(chunk, None), ensemble)
+        write_part(Path(folder) / "parts", run_name(chunk, None), chunk, ensemble.metrics)
         ensembles.append(ensemble)
     return ensembles
 
