@@ -128,7 +128,13 @@ def main() -> None:
     reference.close()
     rows = [measure(ours, answers["ours"], options.cycles), measure(reference, answers["reference"], options.cycles)]
     table = Table(title="BFS, one seed, five lengths in turn, batch 32, hidden 128, samples included")
-    for column in ("", "steps/s", "steps per processor second", "set-up to the end of the first cycle, s", "peak memory, MiB"):
+    for column in (
+        "",
+        "steps/s",
+        "steps per processor second",
+        "set-up to the end of the first cycle, s",
+        "peak memory, MiB",
+    ):
         table.add_column(column, justify="right")
     for row in rows:
         numbers = (row["steps_per_s"], row["steps_per_processor_s"], row["setup_s"], row["peak_mib"])

@@ -100,15 +100,12 @@ class _Visits(NamedTuple):
     A node is entered (a root begins, any other node is pushed by its parent), discovered in the next frame, and popped
     after everything below it: 3n frames in all. When the node of rank k and depth δ is entered, k nodes have been
     entered and discovered, and all of those but its δ ancestors popped: that is frame 3k - δ. When it is popped, the
-    same holds of e nodes, where e is the first later rank that is not below it: frame 3e - δ - 1. The clock ticks at
-    every frame but the entries: it has ticked 2k - δ + 1 times after the discovery, 2e - δ times after the pop.
+    same holds of e nodes, where e is the first later rank that is not below it: frame 3e - δ - 1.
     """
 
     parent: Int[Array, "batch n"]  # a root's is itself
     entered: Int[Array, "batch n"]  # a frame, as `popped`
     popped: Int[Array, "batch n"]
-    d: Int[Array, "batch n"]  # in ticks, as `f`
-    f: Int[Array, "batch n"]
     parents: Int[Array, "n batch"]  # by rank
 
 
@@ -170,10 +167,9 @@ def _visited(visits: _Visits, t: Int[Array, "frames 1 1"], real: jnp.dtype) -> d
     pi = jnp.where(t >= visits.entered, visits.parent, jnp.arange(n, dtype=jnp.int32))
     # A root stays white until it is discovered; any other node is grey from the push on.
     grey = visits.entered + (visits.parent == jnp.arange(n))
-    # The first frame of each color of each node, and the one after its last; the barrier as in _visits.
+    # The first frame of each color of each node, and the one after its last.
     first = jnp.stack([jnp.zeros_like(grey), grey, visits.popped], axis=-1).reshape(batch, 3 * n)
     after = jnp.stack([grey, visits.popped, jnp.full_like(grey, 3 * n)], axis=-1).reshape(batch, 3 * n)
-    first, after = jax.lax.optimization_barrier((first, after))
     color = ((t >= first) & (t < after)).astype(real)
     return {"pi_h": pointer(pi, real), "color": color.reshape(len(t), batch, n, 3)}
 
@@ -187,6 +183,9 @@ def _visits(edge: Bool[Array, "batch n n"]) -> _Visits:
     def row(matrix: Array, node: Int[Array, " batch"]) -> Array:
         return jnp.take_along_axis(matrix, node[:, None, None], axis=1)[:, 0]
 
+    def at(x: Array, node: Int[Array, " batch"]) -> Array:
+        return jnp.take_along_axis(x, node[:, None], axis=1)[:, 0]
+
     def visit(old: State, rank: Int[Array, ""]) -> tuple[State, Array]:
         # The top of the stack is the latest visited node that has an unvisited neighbour.
         latest = jnp.max(jnp.where(old["unvisited"] > 0, old["visit"], -1), axis=-1)
@@ -194,12 +193,12 @@ def _visits(edge: Bool[Array, "batch n n"]) -> _Visits:
         node = lowest((is_root[:, None] | row(edge, top)) & (old["visit"] < 0))
         is_node = ids == node[:, None]
         parent = jnp.where(is_root, node, top)
-        depth = jnp.max(jnp.where(ids == parent[:, None], old["depth"], -1), axis=-1) + 1
+        depth = jnp.where(is_root, 0, 3 * (latest // n) - at(old["entered"], top) + 1)
         new = {
             "visit": jnp.where(is_node, rank * n + ids, old["visit"]),
             "unvisited": old["unvisited"] - row(into, node),
             "parent": jnp.where(is_node, parent[:, None], old["parent"]),
-            "depth": jnp.where(is_node, depth[:, None], old["depth"]),
+            "entered": jnp.where(is_node, 3 * rank - depth[:, None], old["entered"]),
         }
         return new, parent
 
@@ -207,21 +206,15 @@ def _visits(edge: Bool[Array, "batch n n"]) -> _Visits:
         "visit": jnp.full((batch, n), -1, jnp.int32),  # rank * n + node, so that the latest one says who it is
         "unvisited": jnp.sum(edge, axis=-1, dtype=jnp.int32),  # how many neighbours are not visited yet
         "parent": jnp.zeros((batch, n), jnp.int32),
-        "depth": jnp.full((batch, n), -1, jnp.int32),  # a root is its own parent: it gets 0
+        "entered": jnp.zeros((batch, n), jnp.int32),
     }
     last, parents = jax.lax.scan(visit, start, ids)
-    depth, rank = last["depth"], last["visit"] // n
-    above = (depth[:, :, None] <= depth[:, None, :]) & (rank[:, :, None] > rank[:, None, :])
-    end = jnp.min(jnp.where(above, rank[:, :, None], n), axis=1)
-    visits = _Visits(
-        parent=last["parent"],
-        entered=3 * rank - depth,
-        popped=3 * end - depth - 1,
-        d=2 * rank - depth + 1,
-        f=2 * end - depth,
-        parents=parents,
-    )
-    return jax.lax.optimization_barrier(visits)  # else all of this is worked out again for every frame
+    rank = last["visit"] // n
+    depth = 3 * rank - last["entered"]
+    earlier, inside = rank[:, None, :] < rank[:, :, None], depth[:, :, None] > depth[:, None, :]  # [B, u, v]
+    end = jnp.where(earlier & ~inside, rank[:, :, None], n)
+    popped = jnp.min(3 * end - depth[:, None, :] - 1, axis=1)
+    return _Visits(last["parent"], last["entered"], popped, parents)
 
 
 BFS = Algorithm("bfs", BFS_SPEC, bfs, ErdosRenyi(source=True), max_steps=lambda n: n)
