@@ -1,7 +1,7 @@
 """The reference's side of benchmarks/tracing.py, in the oracle's environment: questions on stdin, timings on stdout.
 
 A question is one JSON line: {"mode": "trace", "algorithm": ..., "inputs": an npz file, "repeats": ...} or
-{"mode": "draw", "algorithm": ..., "nodes": ..., "batch": ..., "repeats": ...}. The answer is a list of seconds.
+{"mode": "draw", "algorithm": ..., "nodes": ..., "samples": ..., "repeats": ...}. The answer is a list of seconds.
 """
 
 import json
@@ -41,7 +41,7 @@ def job(question: dict) -> Callable[[], object]:
     sampler = reference.sampler(
         name, num_samples=-1, length=question["nodes"], seed=question["seed"], track_max_steps=False
     )
-    return lambda: sampler.next(question["batch"])
+    return lambda: sampler.next(question["samples"])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Samples per second of our tracers and of the reference's, in one run, each on the same single processor core.
 
     A  tracing given inputs: `alg.trace(**inputs)` against the reference's algorithm and batching
-    B  drawing the benchmark's own inputs from NumPy's RandomState and tracing them: both samplers' `next(32)`
+    B  drawing the benchmark's own inputs from NumPy's RandomState and tracing them: both samplers' `next(batch)`
     C  ours alone: drawing with JAX keys and tracing in float32, one jitted function
 
 Run `make bench`. A second is one of processor time, so that other work on the machine counts for neither side.
@@ -26,8 +26,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 # glibc hands the pages of a freed batch back to the system, or not, by where they lie; fetching them again can cost
-# more than the work. Both sides keep them. Only a new process reads these settings.
-KEEP_PAGES = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "4294967296"}
+# more than the work. Both sides keep them, in one arena for all threads. Only a new process reads these settings.
+KEEP_PAGES = {
+    "MALLOC_MMAP_THRESHOLD_": "33554432",
+    "MALLOC_TRIM_THRESHOLD_": "4294967296",
+    "MALLOC_ARENA_MAX": "1",
+}
 if not KEEP_PAGES.items() <= os.environ.items():
     os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **KEEP_PAGES})
 # Before jax is imported, which sizes its thread pool by it; the reference's process inherits it.
@@ -42,7 +46,9 @@ ROOT = Path(__file__).parents[1]
 ORACLE = ROOT / ".oracle" / "bin" / "python"
 ALGORITHMS = ("bfs", "dfs", "bellman_ford", "dijkstra", "mst_prim", "minimum", "insertion_sort")
 SIZES = (16, 64)
-BATCH, SEED = 32, 0
+SEED = 0
+BATCHES = {16: 256, 64: 32}  # by nodes; the reference goes through samples one by one, whatever the batch
+BATCHES_OF = {("dfs", 64): 16}  # a trace is 1 MB here: more of them do not fit in the cache
 REPEATS, REPEATS_OF_REFERENCE = 100, 15
 
 
@@ -51,6 +57,7 @@ class Rates(NamedTuple):
 
     algorithm: str
     nodes: int
+    batch: int
     trace: float
     reference_trace: float
     draw: float
@@ -68,12 +75,12 @@ class Reference:
         )
         self.package = self._answer()
 
-    def rate(self, **question: Any) -> float:
+    def rate(self, batch: int, **question: Any) -> float:
         """Samples per second of one job; see oracle_tracing.py for the jobs."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({**question, "repeats": REPEATS_OF_REFERENCE}) + "\n")
         self._process.stdin.flush()
-        return BATCH / statistics.median(self._answer())
+        return batch / statistics.median(self._answer())
 
     def close(self) -> None:
         """End the process."""
@@ -89,7 +96,7 @@ class Reference:
         return json.loads(line)
 
 
-def rate(work: Callable[[], object]) -> float:
+def rate(batch: int, work: Callable[[], object]) -> float:
     """Samples per second: the median of many repetitions, after a warm-up that compiles."""
     for _ in range(3):
         jax.block_until_ready(work())
@@ -98,33 +105,35 @@ def rate(work: Callable[[], object]) -> float:
         start = time.process_time()
         jax.block_until_ready(work())
         seconds.append(time.process_time() - start)
-    return BATCH / statistics.median(seconds)
+    return batch / statistics.median(seconds)
 
 
 def measure(reference: Reference, name: str, nodes: int, folder: Path) -> Rates:
     """One row: ours and the reference's, on the same inputs and from the same distribution."""
     algorithm = mg.algorithm(name)
+    batch = BATCHES_OF.get((name, nodes), BATCHES[nodes])
     sampler = algorithm.benchmark_sampler(SEED, nodes, -1, track_max_steps=False)
-    inputs = {k: x for k, x in sampler.next(BATCH).inputs.items() if k not in ("pos", "adj")}
+    inputs = {k: x for k, x in sampler.next(batch).inputs.items() if k not in ("pos", "adj")}
     np.savez(folder / "inputs.npz", **inputs)
     return Rates(
         name,
         nodes,
-        rate(lambda: algorithm.trace(**inputs)),
-        reference.rate(mode="trace", algorithm=name, inputs=str(folder / "inputs.npz")),
-        rate(lambda: sampler.next(BATCH)),
-        reference.rate(mode="draw", algorithm=name, nodes=nodes, batch=BATCH, seed=SEED),
-        device_rate(algorithm, nodes),
+        batch,
+        rate(batch, lambda: algorithm.trace(**inputs)),
+        reference.rate(batch, mode="trace", algorithm=name, inputs=str(folder / "inputs.npz")),
+        rate(batch, lambda: sampler.next(batch)),
+        reference.rate(batch, mode="draw", algorithm=name, nodes=nodes, samples=batch, seed=SEED),
+        device_rate(algorithm, nodes, batch),
     )
 
 
-def device_rate(algorithm: Any, nodes: int) -> float:
+def device_rate(algorithm: Any, nodes: int, batch: int) -> float:
     """Samples per second when nothing leaves the device."""
 
     @jax.jit
     def draw_and_trace(key: jax.Array) -> tuple:
         drawn, following = jax.random.split(key)
-        trace = algorithm.device_trace(algorithm.sample(drawn, nodes, BATCH))
+        trace = algorithm.device_trace(algorithm.sample(drawn, nodes, batch))
         return [trace.values(stage) for stage in Stage], trace.lengths, following
 
     state = {"key": jax.random.key(SEED)}
@@ -133,13 +142,13 @@ def device_rate(algorithm: Any, nodes: int) -> float:
         values, lengths, state["key"] = draw_and_trace(state["key"])
         return values, lengths
 
-    return rate(work)
+    return rate(batch, work)
 
 
 def table(rows: list[Rates], package: str) -> Table:
     """The measured rates with their ratios."""
-    heading = f"samples per CPU second, batch {BATCH}: mechgap {mg.__version__} (jax {jax.__version__}) and {package}"
-    result = Table("algorithm", "n", title=heading)
+    heading = f"samples per CPU second: mechgap {mg.__version__} (jax {jax.__version__}) and {package}"
+    result = Table("algorithm", "n", "batch", title=heading)
     for column in ("A ours", "A reference", "A ratio", "B ours", "B reference", "B ratio", "C ours", "C / B reference"):
         result.add_column(column, justify="right")
     for row in rows:
@@ -147,7 +156,10 @@ def table(rows: list[Rates], package: str) -> Table:
         numbers = (row.trace, row.reference_trace, a, row.draw, row.reference_draw, b, row.device, c)
         ratios = (2, 5, 7)
         result.add_row(
-            row.algorithm, str(row.nodes), *(f"{x:,.0f}{'x' if i in ratios else ''}" for i, x in enumerate(numbers))
+            row.algorithm,
+            str(row.nodes),
+            str(row.batch),
+            *(f"{x:,.0f}{'x' if i in ratios else ''}" for i, x in enumerate(numbers)),
         )
     return result
 

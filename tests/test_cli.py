@@ -1,5 +1,6 @@
 """The commands, as a person calls them."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -73,12 +74,15 @@ def test_demo_writes_a_page_that_needs_nothing_else(tmp_path: Path) -> None:
     assert not any(link in page for link in ("<script src", "<link", "@import", 'src="http'))
 
 
-def test_compile_prints_the_certificate() -> None:
+def test_compile_prints_the_certificate(tmp_path: Path) -> None:
     done = runner.invoke(app, ["compile", "bellman_ford", "--minimal", "--max-nodes", "16", "--max-distance", "4"])
     assert done.exit_code == 0, done.output
     for said in ("program bellman_ford", "hidden 9", "certificate (quick): ok", "Real[0, 4]"):
         assert said in done.output
-    soft = runner.invoke(app, ["compile", "bfs", "--hidden", "8", "--max-nodes", "16", "--margin", "1"])
+    kept = tmp_path / "certificate.json"
+    words = ["compile", "bfs", "--hidden", "8", "--max-nodes", "16", "--margin", "1", "--out", str(kept)]
+    soft = runner.invoke(app, words)
+    assert json.loads(kept.read_text())["ok"] is False
     assert soft.exit_code == 1
     assert "NOT OK" in soft.output
 

@@ -61,6 +61,7 @@ def compile_(
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
     margin: Annotated[float | None, typer.Option(help="Softmax margin in nats; by default exact.")] = None,
     certify: Annotated[str, typer.Option(help="quick, full or none.")] = "quick",
+    out: Annotated[Path | None, typer.Option(help="Also keep the certificate in this JSON file.")] = None,
 ) -> None:
     """Write the weights that run a program, check them, and print the certificate."""
     from mechgap.report.certificates import compile_and_print
@@ -69,6 +70,7 @@ def compile_(
     certified = compile_and_print(
         program,
         parameters,
+        out,
         hidden=None if minimal else hidden,
         max_nodes=max_nodes,
         min_gap=min_gap,

@@ -12,6 +12,7 @@ from mechgap.report.page import Section, write_page
 from mechgap.report.parameters import draw_attention, draw_parameters
 from mechgap.report.tables import cell, print_trace
 from mechgap.report.walkthrough import sample_trace
+from mechgap.storage import check_folder
 from mechgap.trace import Kind, Stage, Trace
 
 ALGORITHMS = {
@@ -22,8 +23,7 @@ ALGORITHMS = {
 
 def run_demo(out: Path, n: int = 8, seed: int = 0) -> None:
     """Trace the demo's algorithms, compile and certify them, and write the page."""
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"Cannot write {out}: the folder {out.parent} does not exist. Create it first.")
+    check_folder(out)
     console = Console()
     sections: list[Section] = []
     for name in track(ALGORITHMS, description="tracing and compiling", console=console):

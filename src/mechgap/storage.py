@@ -14,9 +14,7 @@ from safetensors.numpy import save
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Any], header: Mapping[str, Any]) -> None:
     """Write arrays and a JSON header as one safetensors file, atomically: a reader sees the old file or the new one."""
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
+    check_folder(path)
     # safetensors writes a non-contiguous array's memory in the wrong order, silently: hand it contiguous ones.
     # ascontiguousarray would lift a 0-d array to 1-d, hence the order="C" copy.
     arrays = {name: np.array(x, order="C", copy=None) for name, x in tensors.items()}
@@ -25,6 +23,18 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Any], header: Mapping[
         raise ValueError(f"Only arrays of numbers can be saved; {unsaved[0]!r} has dtype {arrays[unsaved[0]].dtype}.")
     # One metadata key: with several, the writer's order is random and equal contents would differ in bytes.
     blob = save(arrays, metadata={"mechgap": json.dumps(header, sort_keys=True)})
+    write_bytes(path, blob)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file, atomically."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str | Path, blob: bytes) -> None:
+    """Write a file, atomically: a reader, or a run after a crash, sees the old file or the new one, whole."""
+    path = Path(path)
+    check_folder(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -38,6 +48,13 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Any], header: Mapping[
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def check_folder(path: str | Path) -> None:
+    """Refuse a path whose folder does not exist, before any work is done for it."""
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"Cannot write {path}: the folder {folder} does not exist. Create it first.")
 
 
 def read_tensors(path: str | Path, expected_format: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

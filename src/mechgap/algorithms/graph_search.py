@@ -106,7 +106,6 @@ class _Visits(NamedTuple):
     parent: Int[Array, "batch n"]  # a root's is itself
     entered: Int[Array, "batch n"]  # a frame, as `popped`
     popped: Int[Array, "batch n"]
-    parents: Int[Array, "n batch"]  # by rank
 
 
 def dfs(inputs: dict[str, Array], steps: int) -> Run:
@@ -114,29 +113,27 @@ def dfs(inputs: dict[str, Array], steps: int) -> Run:
     n, real = inputs["pos"].shape[-1], inputs["pos"].dtype
     ids = jnp.arange(n, dtype=jnp.int32)
     visits = _visits(inputs["A"] != 0)
-    clock = jnp.asarray(np.cumsum([0.0] + [TICK] * (2 * n), dtype=real))
     t = _frames(n, steps)
-
-    # Which of its nodes, [T, B, n], a frame enters, discovers or pops: one of them.
+    # The node on top of the stack, [T, B, n]: every frame enters, discovers or pops it.
     enters, discovers, pops = t == visits.entered, t == visits.entered + 1, t == visits.popped
     on_stack = (t >= visits.entered) & (t <= visits.popped)
-    # What kind of frame it is, [T, B].
-    entries = jnp.sum(t >= visits.entered, axis=-1, dtype=jnp.int32)
-    entry = jnp.diff(entries, axis=0, prepend=0) == 1
-    discovery = jnp.roll(entry, 1, axis=0).at[0].set(False)
-    taken_from = jnp.where(entry, jnp.take_along_axis(visits.parents, entries - 1, axis=0), n)
-    # The scan's loop variable: the node entered, or n - 1 after a scan that found nothing.
-    scanned = jnp.where(entry | discovery, n, n - 1)
+    # An entry happens at its parent; the scan's loop variable is the node it entered, or n - 1 if it found none.
+    u = jnp.sum(jnp.where(enters, visits.parent, jnp.where(discovers | pops, ids, 0)), axis=-1)
+    v = jnp.sum(jnp.where(enters | discovers, ids, jnp.where(pops, n - 1, 0)), axis=-1)
+    # The clock ticks at every frame but the entries.
+    clock = jnp.asarray(np.cumsum([0.0] + [TICK] * (2 * n), dtype=real))
+    time = clock[1 + t[..., 0] - jnp.sum(t >= visits.entered, axis=-1, dtype=jnp.int32)]
+    d, f = (jnp.take_along_axis(time.T, frame, axis=1) for frame in (visits.entered + 1, visits.popped))
     hints = {
         **_visited(visits, t, real),
-        "d": jnp.where(t > visits.entered, clock[visits.d], 0),
-        "f": jnp.where(t >= visits.popped, clock[visits.f], 0),
+        "d": jnp.where(t > visits.entered, d, 0),
+        "f": jnp.where(t >= visits.popped, f, 0),
         "s_prev": pointer(jnp.where(on_stack, visits.parent, ids), real),
         "s": (on_stack & (visits.parent == ids)).astype(real),
-        "u": (discovers | pops | (ids == taken_from[..., None])).astype(real),
-        "v": (enters | discovers | (ids == scanned[..., None])).astype(real),
+        "u": one_hot(u, n, real),
+        "v": one_hot(v, n, real),
         "s_last": (enters | discovers | pops).astype(real),
-        "time": clock[1 + t[..., 0] - entries],
+        "time": time,
     }
     return _searched(visits, hints, steps)
 
@@ -186,7 +183,7 @@ def _visits(edge: Bool[Array, "batch n n"]) -> _Visits:
     def at(x: Array, node: Int[Array, " batch"]) -> Array:
         return jnp.take_along_axis(x, node[:, None], axis=1)[:, 0]
 
-    def visit(old: State, rank: Int[Array, ""]) -> tuple[State, Array]:
+    def visit(rank: Int[Array, ""], old: State) -> State:
         # The top of the stack is the latest visited node that has an unvisited neighbour.
         latest = jnp.max(jnp.where(old["unvisited"] > 0, old["visit"], -1), axis=-1)
         top, is_root = latest % n, latest < 0
@@ -194,13 +191,12 @@ def _visits(edge: Bool[Array, "batch n n"]) -> _Visits:
         is_node = ids == node[:, None]
         parent = jnp.where(is_root, node, top)
         depth = jnp.where(is_root, 0, 3 * (latest // n) - at(old["entered"], top) + 1)
-        new = {
+        return {
             "visit": jnp.where(is_node, rank * n + ids, old["visit"]),
             "unvisited": old["unvisited"] - row(into, node),
             "parent": jnp.where(is_node, parent[:, None], old["parent"]),
             "entered": jnp.where(is_node, 3 * rank - depth[:, None], old["entered"]),
         }
-        return new, parent
 
     start = {
         "visit": jnp.full((batch, n), -1, jnp.int32),  # rank * n + node, so that the latest one says who it is
@@ -208,13 +204,13 @@ def _visits(edge: Bool[Array, "batch n n"]) -> _Visits:
         "parent": jnp.zeros((batch, n), jnp.int32),
         "entered": jnp.zeros((batch, n), jnp.int32),
     }
-    last, parents = jax.lax.scan(visit, start, ids)
+    last = jax.lax.fori_loop(0, n, visit, start)
     rank = last["visit"] // n
     depth = 3 * rank - last["entered"]
     earlier, inside = rank[:, None, :] < rank[:, :, None], depth[:, :, None] > depth[:, None, :]  # [B, u, v]
     end = jnp.where(earlier & ~inside, rank[:, :, None], n)
     popped = jnp.min(3 * end - depth[:, None, :] - 1, axis=1)
-    return _Visits(last["parent"], last["entered"], popped, parents)
+    return _Visits(last["parent"], last["entered"], popped)
 
 
 BFS = Algorithm("bfs", BFS_SPEC, bfs, ErdosRenyi(source=True), max_steps=lambda n: n)

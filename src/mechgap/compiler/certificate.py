@@ -1,8 +1,10 @@
 """The certificate: a compiled network against the interpreter and, where there is one, the reference algorithm."""
 
+import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from mechgap.algorithms import algorithm
 from mechgap.algorithms.families import FAMILIES, draw_family
 from mechgap.compiler.constants import exact_margin
 from mechgap.programs.graph_interpreter import Interpretation, RangeError, interpret
+from mechgap.storage import write_text
 from mechgap.trace import Kind, Stage, Trace
 
 if TYPE_CHECKING:
@@ -90,6 +93,10 @@ class Certificate:
         r = self.result
         right = r.graphs > 0 and r.wrong == 0 and r.error <= self.tolerance and r.attention_error <= ATTENTION_TOLERANCE
         return right and not self.reference and self.exact_margin
+
+    def save(self, path: str | Path) -> None:
+        """Keep the certificate as JSON."""
+        write_text(path, json.dumps({"ok": self.ok, **asdict(self)}, indent=1))
 
     def __str__(self) -> str:
         r = self.result

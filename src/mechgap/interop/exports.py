@@ -14,8 +14,6 @@ read by `load_network` and needs nothing else; training can start from it, too (
 
 import io
 import json
-import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -32,7 +30,7 @@ from mechgap.compiler import compile as compile_program
 from mechgap.compiler.to_gatv2 import Compiled
 from mechgap.networks import ClrsNet, NetConfig
 from mechgap.networks.reference_names import INFO, Tree, to_reference
-from mechgap.storage import read_tensors
+from mechgap.storage import read_tensors, write_bytes
 from mechgap.trace import Kind, Variable
 from mechgap.training.weights import FORMAT, load_networks, named, renamed, save_networks, skeleton_of
 
@@ -250,16 +248,4 @@ def _write_tree(path: Path, tree: Tree, header: Mapping[str, Any]) -> None:
     arrays = {f"{module}|{name}": x for module, xs in tree.items() for name, x in xs.items()}
     blob = io.BytesIO()
     np.savez(blob, **{HEADER: np.array(json.dumps(header)), **arrays})
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(blob.getvalue())
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_bytes(path, blob.getvalue())

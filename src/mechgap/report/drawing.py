@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mechgap.storage import check_folder
 from mechgap.trace import Kind, Location, Stage, Trace, Variable
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ def save_figure(figure: "Figure", path: str | Path) -> None:
     path = Path(path)
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ValueError(f"Cannot draw into {str(path)!r}: the name must end in .png, .svg or .pdf.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
+    check_folder(path)
     figure.savefig(path, dpi=130)
 
 

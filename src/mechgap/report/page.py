@@ -1,8 +1,6 @@
 """One self-contained HTML page: no script or font is loaded from anywhere."""
 
 import io
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -10,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mechgap import __version__
+from mechgap.storage import check_folder, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,16 +31,11 @@ def write_page(path: str | Path, title: str, sections: Sequence[Section]) -> Non
         from jinja2 import Environment
     except ImportError as error:
         raise ImportError("Writing a page needs jinja2: pip install 'mechgap[report]'.") from error
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
+    check_folder(path)
     template = Environment(autoescape=True).from_string(files("mechgap.report").joinpath("page.html.j2").read_text())
     pictures = [_svg(section.figure) if section.figure is not None else "" for section in sections]
     html = template.render(title=title, version=__version__, sections=list(zip(sections, pictures, strict=True)))
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        file.write(html)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
+    write_text(path, html)
 
 
 def _svg(figure: "Figure") -> str:
