@@ -48,7 +48,6 @@ ALGORITHMS = ("bfs", "dfs", "bellman_ford", "dijkstra", "mst_prim", "minimum", "
 SIZES = (16, 64)
 SEED = 0
 BATCHES = {16: 256, 64: 32}  # by nodes; the reference goes through samples one by one, whatever the batch
-BATCHES_OF = {("dfs", 64): 16}  # a trace is 1 MB here: more of them do not fit in the cache
 REPEATS, REPEATS_OF_REFERENCE = 100, 15
 
 
@@ -111,7 +110,7 @@ def rate(batch: int, work: Callable[[], object]) -> float:
 def measure(reference: Reference, name: str, nodes: int, folder: Path) -> Rates:
     """One row: ours and the reference's, on the same inputs and from the same distribution."""
     algorithm = mg.algorithm(name)
-    batch = BATCHES_OF.get((name, nodes), BATCHES[nodes])
+    batch = BATCHES[nodes]
     sampler = algorithm.benchmark_sampler(SEED, nodes, -1, track_max_steps=False)
     inputs = {k: x for k, x in sampler.next(batch).inputs.items() if k not in ("pos", "adj")}
     np.savez(folder / "inputs.npz", **inputs)

@@ -363,13 +363,14 @@ def test_weights_to_start_from_must_fit(tmp_path: Path) -> None:
         train("bfs", init_from=str(tmp_path / "nothing"))
 
 
-def test_all_members_start_from_the_given_weights(tmp_path: Path) -> None:
-    start = network(use_layer_norm=False)
-    settings = TINY.as_json() | {"steps": 2, "eval_every": 2, "sizes": [4], "learning_rate": 1e-30}
-    for name in ("algorithm", "init_from", "hidden", "use_layer_norm"):
+def test_all_members_start_from_the_given_weights(ensemble: Ensemble, tmp_path: Path) -> None:
+    start = network()
+    settings = {**TINY.as_json(), "seeds": len(ensemble), "steps": 4, "learning_rate": 1e-30}
+    for name in ("algorithm", "init_from", "hidden"):
         del settings[name]
     trained = train("bfs", init_from=start, folder=tmp_path, **settings)
-    assert trained.configs[0].hidden == 8
-    assert not trained.configs[0].use_layer_norm
+    assert trained.configs[0].hidden == 8, "the architecture is taken over"
     for name, x in named(start).items():
-        np.testing.assert_allclose(named(trained.networks)[name], np.stack([x, x]), atol=1e-20, err_msg=name)
+        np.testing.assert_allclose(named(trained.last)[name], np.stack([x] * 4), atol=1e-20, err_msg=name)
+    (place,) = tmp_path.iterdir()
+    assert json.loads((place / "config.json").read_text())["weights"], "the weights are part of the run's name"

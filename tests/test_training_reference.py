@@ -25,7 +25,6 @@ QUICK = {
     "float32": ("bfs_encoded_decoded_norm", "bellman_ford_encoded_decoded_norm"),
     "float64": (
         "dfs_decoded_only_plain",
-        "floyd_warshall_default",
         "graham_scan_default",
         "segments_intersect_default",
     ),

@@ -99,6 +99,7 @@ def test_a_killed_run_ends_as_one_never_killed(tmp_path: Path, cache: Path, unbr
     assert contents(place(tmp_path)) == contents(unbroken), "bit for bit"
 
 
+@pytest.mark.slow
 def test_a_run_on_four_devices_is_the_run_on_one(tmp_path: Path, cache: Path, unbroken: Path) -> None:
     finish(start(tmp_path, cache, devices=4))
     manifests = [json.loads((f / "manifest.json").read_text()) for f in (place(tmp_path), unbroken)]

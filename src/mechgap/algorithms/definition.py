@@ -91,7 +91,8 @@ class Algorithm:
         batch, n = inputs["pos"].shape
         # One compilation serves many batch sizes: round up to a power of two and cut the surplus off.
         room = 1 << (batch - 1).bit_length()
-        padded = inputs if room == batch else {k: x[np.arange(room) % batch] for k, x in inputs.items()}
+        used = {k: x for k, x in inputs.items() if k != "adj"}  # it follows from A; a copy to the device saved
+        padded = used if room == batch else {k: x[np.arange(room) % batch] for k, x in used.items()}
         with jax.enable_x64(True):
             run = _run_in_float64(self, padded, self.max_steps(n))
         lengths = np.asarray(run.lengths)[:batch]

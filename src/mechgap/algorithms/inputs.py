@@ -28,7 +28,7 @@ def completed(spec: Spec, inputs: Values, xp: ModuleType) -> Values:
     if "pos" not in filled:
         filled["pos"] = xp.broadcast_to(xp.arange(n) * 1.0 / n, (batch, n))
     if "adj" not in filled and "adj" in spec.names(Stage.INPUT):
-        filled["adj"] = adjacency(filled["A"], xp) * xp.ones((), filled["pos"].dtype)
+        filled["adj"] = adjacency(filled["A"], xp).astype(filled["pos"].dtype)
     return {name: filled[name] for name in spec.names(Stage.INPUT)}
 
 
@@ -108,6 +108,10 @@ def _value_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
 
 def adjacency(A: Any, xp: ModuleType) -> Any:
     """Who may attend whom: every edge, and every node itself. (Weights are never negative: A + I ≠ 0 where A ≠ 0.)"""
+    if xp is np:  # in place: these arrays are large, and the diagonal is not
+        joined = A != 0
+        joined[..., np.arange(A.shape[-1]), np.arange(A.shape[-1])] = True
+        return joined
     return (A != 0) | xp.eye(A.shape[-1], dtype=bool)
 
 

@@ -1,13 +1,12 @@
 """Shortest paths from one source: Bellman-Ford and Dijkstra."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import ErdosRenyi
 from mechgap.algorithms.graph_search import GRAPH_INPUTS, PARENT, PARENT_HINT, POSITION, SOURCE
-from mechgap.algorithms.unroll import State, lowest, one_hot, pointer, unroll
+from mechgap.algorithms.unroll import State, frames_before, lowest, one_hot, pointer, unroll
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 BELLMAN_FORD_SPEC = Spec(
@@ -69,6 +68,7 @@ def queue_spec(key: str) -> Spec:
     )
 
 
+NEVER = 2**30  # the frame of what has not happened
 NOT_QUEUED = 1e9  # the benchmark's penalty: with keys above it, a node outside the queue can win and end the run
 
 
@@ -84,44 +84,46 @@ def grow_tree(inputs: dict[str, Array], steps: int, key: str, cumulative: bool) 
     ids = jnp.arange(n, dtype=jnp.int32)
 
     def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
-        priority = old["key"] + (1.0 - old["in_queue"].astype(real)) * NOT_QUEUED
-        # Floats that are not negative are ordered as their bits are, and XLA finds the least integer much faster.
-        bits = jax.lax.bitcast_convert_type(priority, jnp.int64 if real == jnp.float64 else jnp.int32)
-        u = lowest(bits == jnp.min(bits, axis=-1, keepdims=True))[:, None]
-        is_u = ids == u
+        mark, in_queue = old["left"] < NEVER, (old["joined"] < NEVER) & (old["left"] == NEVER)
+        priority = old["key"] + (1.0 - in_queue.astype(real)) * NOT_QUEUED
+        u = lowest(priority == jnp.min(priority, axis=-1, keepdims=True))[:, None]
+        is_u, frame = ids == u, old["frame"][:, None] + 1
         edge = jnp.take_along_axis(A, u[:, :, None], axis=1)[:, 0]
         offered = edge + jnp.take_along_axis(old["key"], u, axis=1) if cumulative else edge
-        mark, in_queue = old["mark"] | is_u, old["in_queue"] & ~is_u
-        takes = (edge != 0) & ~mark & (~in_queue | (offered < old["key"]))
+        takes = (edge != 0) & ~mark & ~is_u & (~in_queue | (offered < old["key"]))
         new = {
             "pi": jnp.where(takes, u, old["pi"]),
             "key": jnp.where(takes, offered, old["key"]),
-            "mark": mark,
-            "in_queue": in_queue | takes,
+            "joined": jnp.where(takes & ~in_queue, frame, old["joined"]),
+            "left": jnp.where(is_u, frame, old["left"]),
+            "frame": frame[:, 0],
             "u": u[:, 0],
         }
-        return new, jnp.any(is_u & old["in_queue"], axis=-1)
+        return new, jnp.any(is_u & in_queue, axis=-1)
 
-    nothing = jnp.zeros(source.shape, bool)
+    never = jnp.full(source.shape, NEVER, jnp.int32)
     start = {
         "pi": jnp.broadcast_to(ids, source.shape),
         "key": jnp.zeros(source.shape, real),
-        "mark": nothing,
-        "in_queue": source,
+        "joined": jnp.where(source, 0, never),
+        "left": never,
+        "frame": jnp.zeros(source.shape[0], jnp.int32),
         "u": lowest(source),
     }
 
     def show(state: State) -> dict[str, Array]:
-        return {
-            "pi_h": pointer(state["pi"], real),
-            key: state["key"],
-            "mark": state["mark"].astype(real),
-            "in_queue": state["in_queue"].astype(real),
-            "u": one_hot(state["u"], n, real),
-        }
+        return {"pi_h": pointer(state["pi"], real), key: state["key"], "u": state["u"]}
 
-    hints, last, lengths = unroll(step, start, steps, show)
-    return Run(hints, {"pi": last["pi"]}, lengths)
+    record, last, lengths = unroll(step, start, steps, show)
+    # A node joins and leaves the queue once, so these two follow from when it did.
+    frame = jnp.arange(steps, dtype=jnp.int32)[:, None, None]
+    left = frame >= last["left"]
+    rest = {
+        "mark": left.astype(real),
+        "in_queue": ((frame >= last["joined"]) & ~left).astype(real),
+        "u": one_hot(record["u"], n, real),
+    }
+    return Run({**record, **frames_before(lengths, rest)}, {"pi": last["pi"]}, lengths)
 
 
 def dijkstra(inputs: dict[str, Array], steps: int) -> Run:

@@ -1,7 +1,7 @@
-"""Scores of pairs of nodes in plain jax.numpy, with a backward pass that makes the [n, n, m] tile again.
+"""Scores of pairs of nodes in plain jax.numpy, with a backward pass that makes the [n, n, s] tile again.
 
-The tile is written once, behind a barrier, and every sum over it is a matrix product: on a CPU, XLA would otherwise make
-the tile again inside each of the five sums, one number at a time.
+On a CPU, XLA left alone makes the tile anew inside each of the five sums over it, one number at a time. Here it is
+written once, behind a barrier, and the sums are matrix products wherever they are weighted.
 """
 
 from collections.abc import Callable
@@ -13,31 +13,40 @@ from jaxtyping import Array, Float
 
 LEAK = 0.01  # slope of the leaky ReLU below 0
 
-Gradients = tuple[Array, Array, Array, Array, Array]  # of left, right, edge, weight and vectors
+
+class Operands(NamedTuple):
+    """What scores are made of, or the gradients of these."""
+
+    left: Float[Array, "n s"]
+    right: Float[Array, "n s"]
+    edge: Float[Array, "n n K"]
+    weight: Float[Array, "K s"]
+    vectors: Float[Array, "heads m"]
 
 
 class Combine(NamedTuple):
-    """How the two sides of a pair meet: score[h, i, j] = vector_h · value(left_i, right_j + edge_ij weight)_h."""
+    """How the sides of a pair meet: scores[h, i, j] = vectors_h · value(left_i, right_j + edge_ij weight)_h."""
 
     value: Callable[[Array, Array], Array]
     slopes: Callable[[Array, Array], tuple[Array, Array]]  # the derivatives of `value` by its two arguments
 
 
+def _leaky_value(left: Array, right: Array) -> Array:
+    total = left + right
+    return jnp.where(total >= 0, total, LEAK * total)
+
+
 def _leaky_slopes(left: Array, right: Array) -> tuple[Array, Array]:
-    slope = jnp.where(left + right >= 0, jnp.ones_like(left), jnp.full_like(left, LEAK))
+    total = left + right
+    slope = jnp.where(total >= 0, jnp.ones_like(total), jnp.full_like(total, LEAK))
     return slope, slope
 
 
 def _max_slopes(left: Array, right: Array) -> tuple[Array, Array]:
-    """Where both are equal, each takes half, as in jnp.maximum."""
-    half = jnp.full_like(left, 0.5)
-    of_left = jnp.where(left > right, jnp.ones_like(left), jnp.where(left == right, half, jnp.zeros_like(left)))
+    """Where both are equal each takes half, as in jnp.maximum."""
+    zero = jnp.zeros_like(left + right)
+    of_left = jnp.where(left > right, zero + 1, jnp.where(left == right, zero + 0.5, zero))
     return of_left, 1 - of_left
-
-
-def _leaky_value(left: Array, right: Array) -> Array:
-    total = left + right
-    return jnp.where(total >= 0, total, LEAK * total)
 
 
 LEAKY_SUM = Combine(_leaky_value, _leaky_slopes)
@@ -50,36 +59,36 @@ def on_pairs(edge: Float[Array, "n n K"], weight: Float[Array, "K s"]) -> Float[
     return sum(terms[1:], terms[0]) if terms else jnp.zeros((1, 1, weight.shape[1]), weight.dtype)
 
 
-def forward(combine: Combine, left: Array, right: Array, edge: Array, weight: Array, vectors: Array) -> Array:
-    """The scores [heads, n, n]."""
-    first, second = _sides(left, right, edge, weight)
-    tile = jax.lax.optimization_barrier(combine.value(first, second))
-    return jnp.einsum("ijhm,hm->hij", _split(tile, vectors), vectors)
+def forward(combine: Combine, x: Operands) -> Float[Array, "heads n n"]:
+    """The scores."""
+    tile = _written(combine.value(*_sides(x)))
+    return jnp.einsum("ijhm,hm->hij", _split(tile, x), x.vectors)
 
 
-def backward(
-    combine: Combine, left: Array, right: Array, edge: Array, weight: Array, vectors: Array, scores: Array
-) -> Gradients:
-    """The gradients, from those of the scores."""
-    first, second = _sides(left, right, edge, weight)
-    pull = jnp.einsum("hij,hm->ijhm", scores, vectors).reshape(*scores.shape[1:], -1)
-    of_first, of_second = (pull * slope for slope in combine.slopes(first, second))
-    tiles = (combine.value(first, second), of_first, of_second)
-    value, of_first, of_second = jax.lax.optimization_barrier(tiles)
-    ones = jnp.ones(left.shape[0], left.dtype)
-    return (
-        jnp.einsum("ijs,j->is", of_first, ones),
-        jnp.einsum("ijs,i->js", of_second, ones),
-        jnp.einsum("ijs,ks->ijk", of_second, weight),
-        jnp.einsum("ijs,ijk->ks", of_second, edge),
-        jnp.einsum("ijhm,hij->hm", _split(value, vectors), scores),
+def backward(combine: Combine, x: Operands, scores: Float[Array, "heads n n"]) -> Operands:
+    """The gradients, from the gradient of the scores."""
+    sides, pairs = _sides(x), (scores.shape[1] ** 2, -1)
+    pull = jnp.einsum("hij,hm->ijhm", scores, x.vectors).reshape(*scores.shape[1:], -1)
+    to_left, to_right = combine.slopes(*sides)
+    of_right = _written(pull * to_right)
+    of_left = of_right if to_left is to_right else _written(pull * to_left)
+    value = _written(combine.value(*sides))
+    return Operands(
+        left=jnp.sum(of_left, axis=1),
+        right=jnp.sum(of_right, axis=0),
+        edge=(of_right.reshape(pairs) @ x.weight.T).reshape(x.edge.shape),
+        weight=x.edge.reshape(pairs).T @ of_right.reshape(pairs),
+        vectors=jnp.einsum("hx,xhm->hm", scores.reshape(len(scores), -1), value.reshape(-1, *x.vectors.shape)),
     )
 
 
-def _sides(left: Array, right: Array, edge: Array, weight: Array) -> tuple[Array, Array]:
-    second = right[None, :, :] + on_pairs(edge, weight)
-    return jnp.broadcast_to(left[:, None, :], second.shape), second
+def _sides(x: Operands) -> tuple[Float[Array, "n 1 s"], Float[Array, "n n s"]]:
+    return x.left[:, None, :], x.right[None, :, :] + on_pairs(x.edge, x.weight)
 
 
-def _split(tile: Array, vectors: Array) -> Array:
-    return tile.reshape(*tile.shape[:2], *vectors.shape)
+def _split(tile: Float[Array, "n n s"], x: Operands) -> Float[Array, "n n heads m"]:
+    return tile.reshape(*tile.shape[:2], *x.vectors.shape)
+
+
+def _written(tile: Float[Array, "n n s"]) -> Float[Array, "n n s"]:
+    return jax.lax.optimization_barrier(tile)

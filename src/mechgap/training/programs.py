@@ -1,5 +1,6 @@
 """The compiled programs of a plan: one training step per size, one validation, one test; over one or more devices."""
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -46,7 +47,8 @@ def step_programs(plan: Plan, sizes: Sequence[int], state: State, members: Membe
         return _compile(("step", plan, n, frames), function, mesh, (state, members), donated=0)
 
     distinct = sorted(set(sizes), reverse=True)  # the slowest first
-    with ThreadPoolExecutor(len(distinct)) as pool:
+    threads = min(len(distinct), os.cpu_count() or 1)  # more only cost memory
+    with ThreadPoolExecutor(threads) as pool:
         return dict(zip(distinct, pool.map(compile_size, distinct), strict=True))
 
 
