@@ -25,12 +25,18 @@ if TYPE_CHECKING:
     from mechgap.trace import Stage as Stage
     from mechgap.trace import Trace as Trace
     from mechgap.trace import Variable as Variable
+    from mechgap.training import Ensemble as Ensemble
+    from mechgap.training import TrainConfig as TrainConfig
+    from mechgap.training import train as train
 
 _HOME = {
     "algorithm": "mechgap.algorithms",
     "algorithm_names": "mechgap.algorithms",
     "compile": "mechgap.compiler",
     "program": "mechgap.programs",
+    "train": "mechgap.training",
+    "Ensemble": "mechgap.training",
+    "TrainConfig": "mechgap.training",
     "program_names": "mechgap.programs",
     "Compiled": "mechgap.compiler.to_gatv2",
     "ClrsNet": "mechgap.networks.clrs_net",

@@ -116,6 +116,40 @@ def export(
     export_program(program, to, out, hidden=hidden, max_nodes=max_nodes, layer_norm=layer_norm)
 
 
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting as name=value, e.g. --set hidden=4; may be repeated.")
+]
+
+
+@app.command()
+def train(
+    algorithm: AlgorithmName,
+    seeds: Annotated[int, typer.Option(help="How many networks to train at once.")] = 8,
+    steps: Annotated[int, typer.Option(help="Steps of the optimiser; the paper takes 10000.")] = 300,
+    settings: Settings = None,
+    folder: Annotated[Path | None, typer.Option(help="Keep the run here; a killed run is resumed.")] = None,
+) -> None:
+    """Train an ensemble of networks on an algorithm and print their scores."""
+    from mechgap.report.ensembles import parse_settings, train_and_print
+
+    train_and_print(algorithm, folder, {"seeds": seeds, "steps": steps, **parse_settings(settings or [])})
+
+
+@app.command()
+def sweep(
+    source: Annotated[str, typer.Argument(help="A TOML file, or a preset such as baseline.")],
+    folder: Annotated[Path, typer.Option(help="Where runs and tables are kept.")] = Path("runs"),
+    shard: Annotated[str, typer.Option(help="i/N: this is machine i of N.")] = "1/1",
+    slurm: Annotated[int | None, typer.Option(help="Hand the sweep to SLURM in this many jobs.")] = None,
+    settings: Settings = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be trained.")] = False,
+) -> None:
+    """Train every setting of a study, packed into ensembles."""
+    from mechgap.report.ensembles import parse_settings, sweep_and_print
+
+    sweep_and_print(source, folder, shard, slurm, parse_settings(settings or []), dry_run)
+
+
 @app.command()
 def doctor() -> None:
     """Print versions, devices and folders, and what to do about anything that is wrong."""

@@ -71,7 +71,7 @@ def plain_attention_scores(
     vectors: Float[Array, "heads m"],
 ) -> Float[Array, "heads n n"]:
     """The definition of `attention_scores`."""
-    zeta = receiver[:, None, :] + sender[None, :, :] + on_pairs(edge, weight)
+    zeta = receiver[:, None, :] + (sender[None, :, :] + on_pairs(edge, weight))
     split = jax.nn.leaky_relu(zeta, LEAK).reshape(*zeta.shape[:2], *vectors.shape)
     return jnp.einsum("ijhm,hm->hij", split, vectors)
 

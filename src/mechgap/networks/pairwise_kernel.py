@@ -18,9 +18,10 @@ from jaxtyping import Array, Float
 
 from mechgap.networks.pairwise_recompute import Combine, Operands
 
-TILE = 2048  # numbers of a tile: with K + 5 tiles alive, what the registers of four warps hold
+# Measured on an H200 (benchmarks/pairwise.py --tune): small tiles of a single warp, which never waits for another.
+TILE = 512  # numbers of a tile, 16 a thread; K + 5 tiles are alive at a time
 RECEIVERS = 16  # per program, so that few large graphs still fill the card
-WIDEST, MOST_EDGE_VALUES = 1024, 8  # beyond these a tile of few senders would no longer fit
+WIDEST, MOST_EDGE_VALUES = 512, 8  # beyond these even the tile of a single sender spills
 
 
 class Blocks(NamedTuple):
@@ -34,11 +35,10 @@ class Blocks(NamedTuple):
     warps: int
 
     @classmethod
-    def of(cls, n: int, width: int, tile: int = TILE, receivers: int = RECEIVERS, warps: int | None = None) -> "Blocks":
+    def of(cls, n: int, width: int, tile: int = TILE, receivers: int = RECEIVERS, warps: int = 1) -> "Blocks":
         """The cut for graphs of n nodes and heads of this width."""
         padded = pl.next_power_of_2(width)
         senders = max(1, min(pl.next_power_of_2(n), tile // padded))
-        warps = max(1, min(4, senders * padded // 512)) if warps is None else warps
         return cls(n, width, senders, min(n, receivers), padded, warps)
 
     @property

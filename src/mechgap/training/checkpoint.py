@@ -41,6 +41,8 @@ def open_folder(parent: str | Path, configs: Sequence[TrainConfig], weights: str
         raise OSError(
             f"Cannot write into {folder}: {error.strerror}. Give another folder, or make it writable."
         ) from error
+    for unfinished in folder.glob(".*.*.*"):  # what a killed run was about to write
+        unfinished.unlink(missing_ok=True)
     # The old checkpoint and the new one exist for a moment; best and last are half of one.
     needed, free = 3 * state_bytes + SPARE, shutil.disk_usage(folder).free
     if free < needed:

@@ -3,13 +3,14 @@
 import platform
 import time
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from mechgap import __version__
 from mechgap.algorithms import algorithm
 from mechgap.training.checkpoint import (
     is_finished,
@@ -186,14 +187,25 @@ def _result(
 
 
 def _manifest(plan: Plan, config: TrainConfig, devices: int, times: dict[str, float]) -> dict[str, Any]:
-    packages = ("mechgap", "jax", "jaxlib", "equinox", "optax", "numpy")
+    packages = ("jax", "jaxlib", "equinox", "optax", "numpy")
     device = jax.local_devices()[0]
     return {
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
+        "versions": {
+            "python": platform.python_version(),
+            "mechgap": __version__,
+            **{name: _version(name) for name in packages},
+        },
         "device": {"platform": device.platform, "kind": device.device_kind, "used": devices},
         "frames": {str(n): frames_for(plan.source, n) for n in sorted(set(config.sizes))},
         "times": {name: round(value, 3) for name, value in times.items()},
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # run from a folder of sources
+        return "unknown"
 
 
 def _bytes(shapes: Any) -> int:

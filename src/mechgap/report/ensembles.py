@@ -1,0 +1,66 @@
+"""Train and say what came out: the commands behind `mechgap train` and `mechgap sweep`."""
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from mechgap.training import Ensemble, train
+from mechgap.training.sweep import read_sweep, run_sweep, submit_sweep
+
+METRICS = ("test_best", "test_last", "validation")
+
+
+def train_and_print(algorithm: str, folder: Path | None, settings: dict[str, Any]) -> Ensemble:
+    """Train an ensemble and print its scores."""
+    ensemble = train(algorithm, folder=folder, **settings)
+    Console().print(ensemble_table([ensemble]))
+    return ensemble
+
+
+def sweep_and_print(
+    source: str, folder: Path, shard: str, slurm: int | None, changes: dict[str, Any], dry_run: bool
+) -> None:
+    """Run this machine's share of a sweep, or hand it to SLURM, and print the scores."""
+    sweep, console = read_sweep(source, changes), Console()
+    chunks = sweep.chunks()
+    members = sum(config.seeds for config in sweep.configs)
+    console.print(f"{sweep.name}: {len(sweep.configs)} settings, {members} networks, {len(chunks)} ensembles")
+    if dry_run:
+        return
+    if slurm is not None:
+        jobs = submit_sweep(sweep, folder, slurm)
+        console.print(f"submitted {len(jobs)} jobs")
+        return
+    console.print(ensemble_table(run_sweep(sweep, folder, shard=shard)))
+
+
+def ensemble_table(ensembles: Sequence[Ensemble]) -> Table:
+    """One row per setting: how many networks, and their scores as mean ± standard deviation (maximum)."""
+    table = Table(title="scores over the networks that did not diverge: mean ± std (max)", title_justify="left")
+    for column in ("algorithm", "networks", "diverged", *METRICS, "s to train"):
+        table.add_column(column)
+    for ensemble in ensembles:
+        summaries = [ensemble.summary(metric) for metric in METRICS]
+        said = [f"{s['mean']:.4f} ± {s['std']:.4f} ({s['max']:.4f})" for s in summaries]
+        lost = str(int(ensemble.metrics["diverged"].sum()))
+        seconds = f"{ensemble.manifest['times']['train_s']:.0f}"
+        table.add_row(ensemble.algorithm, str(len(ensemble)), lost, *said, seconds)
+    return table
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """`name=value` pairs as settings; a value is written as in TOML, and a bare word is text."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise ValueError(f"A setting is written name=value, e.g. --set hidden=4; got {pair!r}.")
+        try:
+            settings[name] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            settings[name] = value
+    return settings
