@@ -1,9 +1,21 @@
 """Strictness for every test: no silent promotion, and Hypothesis profiles that suit jitted code."""
 
+import gc
+from collections.abc import Iterator
+
 import jax
+import pytest
 from hypothesis import settings
 
 jax.config.update("jax_numpy_dtype_promotion", "standard")
 # A first example compiles; a deadline would measure the compiler.
 settings.register_profile("default", deadline=None, max_examples=50, derandomize=True)
 settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_compiled_programs() -> Iterator[None]:
+    """Let go of a module's compiled programs: thousands of them in one process exhaust its memory maps."""
+    yield
+    jax.clear_caches()
+    gc.collect()

@@ -13,7 +13,7 @@ from mechgap.algorithms.families import FAMILIES, draw_family
 from mechgap.algorithms.graph_search import BFS_SPEC
 from mechgap.compiler.certificate import compare
 from mechgap.compiler.errors import ChannelOverflow, DomainError, NotExpressible, PrecisionError
-from mechgap.programs.expressions import back_edge, edge, me, minimum, other, when
+from mechgap.programs.expressions import back_edge, edge, lift, me, minimum, other, when
 from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind, argmax, argmin
 from mechgap.programs.graph_interpreter import RangeError
 
@@ -153,6 +153,16 @@ OUTSIDE = {
         DomainError,
         r"differ by 0.0001, but .* 0.0625. Compile with min_gap",
     ),
+    "positions outside": (
+        lambda: COMPILED["bfs"].run(A=np.zeros((1, 2, 2)), s=one_hot(0, 2), pos=np.array([[0.0, 1.5]])),
+        DomainError,
+        r"Positions must lie in \[0, 1\]; got 1.5",
+    ),
+    "one frame": (
+        lambda: COMPILED["bfs"].run(A=np.zeros((1, 2, 2)), s=one_hot(0, 2), steps=1),
+        ValueError,
+        r"steps counts frames, of which the first is given: 2 or more; got 1",
+    ),
     "directed graph": (
         lambda: COMPILED["bfs"].run(A=np.eye(4, k=1)[None], s=one_hot(0, 4)),
         DomainError,
@@ -255,7 +265,7 @@ INEXPRESSIBLE = {
     ),
     "values without a bound": (
         build(
-            argmin("best", other.far + edge.A, where=other.reach),
+            argmin("best", other.far + edge.A, where=other.reach & ~me.reach),
             FAR,
             {"reach": me.reach | BEST.reach, "pi": KEEP_PI, "far": BEST.far},
         ),
@@ -269,7 +279,7 @@ INEXPRESSIBLE = {
             {"reach": me.reach, "pi": KEEP_PI, "far": when(BEST.is_me, me.far, -minimum(-BEST.far, -BEST.edge.A))},
         ),
         NotExpressible,
-        r"not linear",
+        r"a node may choose itself as a candidate",
     ),
     "an enum": (
         build(
@@ -279,6 +289,45 @@ INEXPRESSIBLE = {
         ),
         NotExpressible,
         r"'kind: Enum\[3\] = 0': an Enum needs a channel per class",
+    ),
+    "a node that may choose itself": (
+        build(argmin("join", other.id, where=other.reach)),
+        NotExpressible,
+        r"a node may choose itself as a candidate, which cannot be told from choosing nobody",
+    ),
+    "arithmetic with nodes": (
+        build(argmin("best", other.pi + 1, where=other.reach & ~me.reach, below=me.pi)),
+        NotExpressible,
+        r"'other.pi \+ 1' calculates with a node",
+    ),
+    "a node that starts elsewhere": (
+        build(JOIN, (Bool("reach", me.s), Node("pi", lift(3)))),
+        NotExpressible,
+        r"'pi: Node = 3': a Node starts as the node itself",
+    ),
+    "a number that starts from a node": (
+        build(
+            JOIN,
+            (Bool("reach", me.s), Node("pi"), Real("x", me.id)),
+            {"reach": me.reach | JOIN.reach, "pi": me.pi, "x": me.x},
+        ),
+        NotExpressible,
+        r"starts from a node, which is known only by its position",
+    ),
+    "where on a number": (
+        build(argmin("join", other.id, where=edge.A & other.reach & ~me.reach)),
+        NotExpressible,
+        r"'edge.A' in the where of 'join': only truth values",
+    ),
+    "a sum of truth values": (
+        build(JOIN, updates={"reach": me.reach + JOIN.reach, "pi": when(JOIN.is_me, me.pi, JOIN.id)}),
+        NotExpressible,
+        r"a Bool can be copied, negated, or raised",
+    ),
+    "found in an update": (
+        build(JOIN, updates={"reach": JOIN.found, "pi": when(JOIN.is_me, me.pi, JOIN.id)}),
+        NotExpressible,
+        r"reads 'join.found'; a one-step program asks 'join is me' instead",
     ),
     "a pointer that shows a number": (
         build(JOIN, hints={"reach_h": me.reach, "pi_h": me.reach}),
@@ -335,6 +384,33 @@ def test_bad_arguments_are_refused(row: str) -> None:
     options, message = ARGUMENTS[row]
     with pytest.raises(ValueError, match=message):
         mg.compile("bfs", **options)
+
+
+def test_undeclared_weights_are_named() -> None:
+    via = argmin("via", edge.A, where=other.reach & ~me.reach, below=me.near)
+    program = GraphProgram(
+        name="undeclared",
+        spec=BFS_SPEC,
+        state=(Bool("reach", me.s), Real("near", lift(1.0), 0, 2), Node("pi")),
+        selects=(via,),
+        updates={"reach": me.reach | via.reach, "near": me.near, "pi": when(via.is_me, me.pi, via.id)},
+        hints={"reach_h": me.reach, "pi_h": me.pi},
+        outputs={"pi": me.pi},
+    )
+    with pytest.raises(NotExpressible, match=r"'edge.A' is read, but its range is not declared. Add weights="):
+        mg.compile(program, hidden=32, max_nodes=16, certify="none")
+
+
+def test_shared_bottlenecks_are_ties_that_the_default_network_breaks() -> None:
+    """Tied offers of two parts must not be averaged: the width would be wrong, and spread."""
+    A = np.zeros((1, 6, 6))
+    for i, j, w in ((0, 1, 0.9), (0, 2, 0.5), (1, 3, 0.5), (2, 3, 1), (3, 4, 1), (0, 5, 0.45), (5, 4, 0.48)):
+        A[0, i, j] = A[0, j, i] = w
+    compiled = mg.compile("widest_path", hidden=16, certify="none")
+    meant = compiled.program.interpret(A=A, s=one_hot(0, 6))
+    result = compare(compiled, meant, compiled.run_like(meant))
+    assert (result.wrong, result.near_wrong) == (0, 0), result.failures
+    assert result.error < 1e-6
 
 
 def test_the_compiler_names_no_algorithm() -> None:

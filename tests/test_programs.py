@@ -10,7 +10,7 @@ from hypothesis import given
 import mechgap as mg
 from graphs import as_networkx, one_hot, weighted_graphs
 from mechgap.algorithms.graph_search import BFS_SPEC
-from mechgap.programs.expressions import edge, maximum, me, other, when
+from mechgap.programs.expressions import edge, lift, maximum, me, other, when
 from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind, argmin, match, mean
 from mechgap.programs.graph_interpreter import RangeError
 
@@ -150,6 +150,11 @@ ILL_FORMED = {
         {"selects": (argmin("p", other.id),)},
         r"update 'pi' asks 'parent is me', but there is no select 'parent'",
     ),
+    "bound that reads another": (
+        {"selects": (argmin("parent", other.id, below=other.pi),)},
+        r"the bound of select 'parent' reads 'other.pi', but only \['me'\] can be read there",
+    ),
+    "no state": ({"state": ()}, r"a program needs the inputs 'pos' and 'adj', a state variable and a select"),
     "same name": ({"selects": (argmin("pi", other.id),)}, r"every variable and select needs a name of its own"),
 }
 
@@ -179,6 +184,14 @@ def test_a_value_outside_its_range_is_refused() -> None:
     )
     with pytest.raises(RangeError, match=r"'size' is declared Real\[0, 2\], but becomes 3"):
         growing.interpret(A=far, s=one_hot(0, 4))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "resolution"), [(0, -1, None), (0, float("nan"), None), (1, 1, None), (0, 1, 0)]
+)
+def test_a_range_must_be_one(low: float, high: float, resolution: float | None) -> None:
+    with pytest.raises(ValueError, match=r"'x' needs a (finite range low < high|resolution above 0)"):
+        Real("x", lift(0.0), low, high, resolution)
 
 
 def test_a_program_that_never_settles_is_refused() -> None:

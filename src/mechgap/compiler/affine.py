@@ -73,9 +73,14 @@ def lower(expression: Expression, read: Callable[[Read], Affine]) -> Affine:
             step = lower(a, read) - lower(b, read)
             if not step.terms:
                 return lower(b, read) + step.constant * lower(condition, read)
-        case Product(a, b):
-            raise NotExpressible(
-                f"'{expression}' is a product of two values; a ReLU network computes no product exactly. "
-                f"Make one of '{a}' and '{b}' a constant, or write the choice as when(...)."
-            )
+        case Product():
+            raise no_product(expression)
     raise NotExpressible(f"'{expression}' is not linear, and stands where one step needs a linear value.")
+
+
+def no_product(product: Product) -> NotExpressible:
+    """The error for a product of two values."""
+    return NotExpressible(
+        f"'{product}' is a product of two values; a ReLU network computes no product exactly. "
+        f"Make one of '{product.left}' and '{product.right}' a constant, or write the choice as when(...)."
+    )

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from mechgap.compiler.affine import Affine, Feature
 from mechgap.compiler.constants import Numbers
 from mechgap.compiler.errors import NotExpressible, PrecisionError
-from mechgap.compiler.layout import Reader, Relaxation, value_range
+from mechgap.compiler.layout import Reader, Relaxation, interval, value_range
 from mechgap.programs.expressions import Extreme, Not, Read, conjuncts, walk
 from mechgap.programs.graph import Bool, GraphProgram, Node, Real, Select, SelectKind
+from mechgap.trace import Kind, Stage
 
 LEAK = 0.01  # of the network's leaky ReLU; as a head weight it cancels the leak of a mirrored channel exactly
 
@@ -105,8 +106,8 @@ def _of_two_offers(program: GraphProgram, select: Select, reader: Reader, number
     bound = reader.lower(select.bound)
     p, q = (sign * (_as_candidate(reader.lower(offer)) - bound) for offer in storage.offers)
     span, resolution, _ = _precision_of_key(program, select, numbers, factor=128.0)
-    ties = resolution >= numbers.finest_with_ties(span) * (1 - 1e-9)
-    m, tie_slope = numbers.margin, 1.05 * numbers.self_slope if ties else 0.0
+    _check_precision(select, numbers, resolution, span, numbers.finest_with_ties(span) / numbers.roundoff / span)
+    m, tie_slope = numbers.margin, 1.05 * numbers.self_slope
     C = (4 * m + 3 * tie_slope) / resolution
     closed = 2 * C * span * (Affine(constant=1.0) - Affine({Feature("edge", "adj"): 1.0}))
     linear = C * p - closed - tie_slope * (position("other") - position("me"))
@@ -118,7 +119,7 @@ def _of_two_offers(program: GraphProgram, select: Select, reader: Reader, number
         Unit(-C * q, 1.0, "offer"),
         *_tent(numbers, m + tie_slope),
     )
-    return Lowered(units, resolution, ties, False, m)
+    return Lowered(units, resolution, True, False, m)
 
 
 def _as_candidate(form: Affine) -> Affine:
@@ -132,8 +133,7 @@ def _failures(select: Select, reader: Reader) -> Affine:
     failures = Affine(constant=1.0) - Affine({Feature("edge", "adj"): 1.0})
     for literal in conjuncts(select.where):
         read = literal.inner if isinstance(literal, Not) else literal
-        state = next((v for v in reader.program.state if isinstance(read, Read) and v.name == read.name), None)
-        if not isinstance(read, Read) or (state is not None and not isinstance(state, Bool)):
+        if not isinstance(read, Read) or not _is_truth(reader.program, read.name):
             raise NotExpressible(
                 f"'{literal}' in the where of {select.name!r}: only truth values joined by & can close a select; "
                 f"keep the comparison in a Bool variable."
@@ -143,6 +143,15 @@ def _failures(select: Select, reader: Reader) -> Affine:
     return failures
 
 
+def _is_truth(program: GraphProgram, name: str) -> bool:
+    """Whether a name is that of a truth value: a Bool variable, or a mask among the inputs."""
+    state = next((v for v in program.state if v.name == name), None)
+    if state is not None:
+        return isinstance(state, Bool)
+    masks = (Kind.MASK, Kind.MASK_ONE)
+    return any(v.name == name and v.kind in masks for v in program.spec.at(Stage.INPUT))
+
+
 def _precision_of_key(
     program: GraphProgram, select: Select, numbers: Numbers, factor: float = 16.0
 ) -> tuple[float, float, bool]:
@@ -150,14 +159,18 @@ def _precision_of_key(
     reads = [part for part in walk(select.key) if isinstance(part, Read)]
     states = {v.name: v for v in program.state}
     keys = [states[r.name] for r in reads if r.name in states]
-    if keys and all(isinstance(v, Node) for v in keys):
+    if reads and all(r.name == "id" or isinstance(states.get(r.name), Node) for r in reads):
         _check_precision(select, numbers, numbers.min_gap, 1.0, factor)
         return 1.0, numbers.min_gap, True
-    ranges = [value_range(v) for v in keys] + [w for name, w in program.weights if any(r.name == name for r in reads)]
-    span = max(high - low for low, high in ranges)
+    low, high = interval(select.bound, program) if select.bound is not None else (0.0, 0.0)
+    least, most = interval(select.key, program)
+    # What can be improved by, and the widest range behind it.
+    gain = most - low if select.kind == SelectKind.ARGMAX else high - least
+    span = max([gain, *(b - a for a, b in (value_range(v) for v in keys))])
     declared = [v.resolution for v in keys if isinstance(v, Real) and v.resolution is not None]
     ample = numbers.roundoff < 1e-12  # double precision has room to break ties as well
-    shared = isinstance(select.key, Extreme) and numbers.finest_with_ties(span) <= 1e-3 * span
+    # Equal offers of two parts would be averaged part by part, which is no offer: their ties must be broken.
+    shared = isinstance(select.key, Extreme)
     finest = numbers.finest_with_ties(span) if ample or shared else numbers.finest(span, factor)
     resolution = min(declared) if declared else finest
     _check_precision(select, numbers, resolution, span, factor)

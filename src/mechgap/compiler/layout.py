@@ -14,10 +14,27 @@ or in the decoder. They can be shown, but not read by a select or another update
 
 from dataclasses import dataclass
 
-from mechgap.compiler.affine import Affine, Feature, lower
+from mechgap.compiler.affine import Affine, Feature, lower, no_product
 from mechgap.compiler.errors import NotExpressible
-from mechgap.programs.expressions import Expression, Extreme, IsMe, Not, Or, Read, When, conjuncts, replaced, walk
+from mechgap.programs.expressions import (
+    Constant,
+    Expression,
+    Extreme,
+    IsMe,
+    Not,
+    Or,
+    Product,
+    Read,
+    Scaled,
+    Sum,
+    When,
+    children,
+    conjuncts,
+    replaced,
+    walk,
+)
 from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind, StateVariable
+from mechgap.trace import Kind
 
 SENDER, SENDER_EDGE = "sender", "sender_edge"  # the places of what a node hears
 
@@ -91,6 +108,7 @@ def lay_out(program: GraphProgram) -> dict[str, Storage]:
     select = program.selects[0]
     if select.kind not in (SelectKind.ARGMIN, SelectKind.ARGMAX):
         raise NotExpressible(f"Select '{select}': one head of one step can only take an argmin or an argmax.")
+    _check_arithmetic(program, select)
     storages = {v.name: _storage(program, select, v, dict(program.updates)[v.name]) for v in program.state}
     for name, update in program.updates:
         _check_reads(f"update '{name}' = {update}", update, storages, own=name)
@@ -118,6 +136,12 @@ def _storage(program: GraphProgram, select: Select, variable: StateVariable, upd
             return _overwritten(program, select, variable, update, written)
         case When(IsMe(_), kept, written) if kept == mine and written == theirs:
             return Copy(variable, (f"{name}+", f"{name}-"))
+    if isinstance(variable, Bool) and not isinstance(
+        update.inner if isinstance(update, Not) else update, Read | Constant
+    ):
+        raise NotExpressible(
+            f"'{name}' = '{update}': a Bool can be copied, negated, or raised by me.{name} | sender.{name}."
+        )
     if any(isinstance(part, IsMe | Extreme | Or) for part in walk(update)):
         raise NotExpressible(f"'{name}' = '{update}' is too deep for one step: a ReLU of a ReLU of fresh values.")
     return Copy(variable, (f"{name}+", f"{name}-"))
@@ -128,6 +152,11 @@ def _overwritten(
 ) -> Storage:
     name = variable.name
     offered = replaced(replaced(select.key, "other", select.name), "edge", f"{select.name}.edge")
+    if _may_choose_itself(program, select):
+        raise NotExpressible(
+            f"'{name}' = '{update}': in select '{select}' a node may choose itself as a candidate, which cannot be "
+            f"told from choosing nobody. Exclude it, e.g. by below=me.value, or by where=other.flag & ~me.flag."
+        )
     if select.bound == Read("me", name) and written == offered:
         return _relaxation(select, variable, written)
     if not isinstance(variable, Node) or replaced(written, select.name, "me") != variable.init:
@@ -170,6 +199,105 @@ def _raising_flag(program: GraphProgram, select: Select) -> str | None:
     return None
 
 
+def _may_choose_itself(program: GraphProgram, select: Select) -> bool:
+    """Whether a node could be a candidate of its own: it must fail a condition, or never improve on its bound."""
+    where = conjuncts(select.where)
+    if any(isinstance(c, Read) and c.place == "other" and Not(Read("me", c.name)) in where for c in where):
+        return False
+    if select.bound is None:
+        return True
+    own = replaced(select.key, "other", "me")
+    if isinstance(own, Extreme) and select.bound in (own.left, own.right):
+        return own.sign != (1 if select.kind == SelectKind.ARGMAX else -1)
+    gain = own - select.bound if select.kind == SelectKind.ARGMAX else select.bound - own
+    return _own_gain(gain, select.bound, program) > 0
+
+
+def _own_gain(gain: Expression, bound: Expression, program: GraphProgram) -> float:
+    """The most that a node can gain by its own offer; its own value, in the offer and in the bound, cancels."""
+    zero = {v.name: (0.0, 0.0) for v in program.state} if isinstance(bound, Read) else {}
+    coefficients = _coefficients(gain)
+    if isinstance(bound, Read) and coefficients.get(bound, 0.0) == 0.0:
+        return interval(gain, program, zero)[1]
+    return interval(gain, program)[1]
+
+
+def _coefficients(expression: Expression, factor: float = 1.0) -> dict[Expression, float]:
+    """How often each read occurs in a linear expression."""
+    match expression:
+        case Sum(a, b):
+            total = _coefficients(a, factor)
+            for read, count in _coefficients(b, factor).items():
+                total[read] = total.get(read, 0.0) + count
+            return total
+        case Scaled(by, a):
+            return _coefficients(a, factor * by)
+        case Read():
+            return {expression: factor}
+    return {}
+
+
+def interval(
+    expression: Expression, program: GraphProgram, instead: dict[str, tuple[float, float]] | None = None
+) -> tuple[float, float]:
+    """The range of an expression, from the declared ranges of what it reads (`instead` replaces some of them)."""
+
+    def inner(part: Expression) -> tuple[float, float]:
+        return interval(part, program, instead)
+
+    match expression:
+        case Constant(x):
+            return x, x
+        case Read(place, name):
+            return (instead or {}).get(name) or _declared(program, place, name)
+        case Sum(a, b):
+            (low, high), (least, most) = inner(a), inner(b)
+            return low + least, high + most
+        case Scaled(factor, a):
+            ends = [factor * end for end in inner(a)]
+            return min(ends), max(ends)
+        case Extreme(sign, a, b):
+            (low, high), (least, most) = inner(a), inner(b)
+            choose = min if sign > 0 else max
+            return choose(low, least), choose(high, most)
+        case When(_, a, b):
+            (low, high), (least, most) = inner(a), inner(b)
+            return min(low, least), max(high, most)
+    return (0.0, 1.0) if not isinstance(expression, Product) else (-float("inf"), float("inf"))
+
+
+def _declared(program: GraphProgram, place: str, name: str) -> tuple[float, float]:
+    for variable in program.state:
+        if variable.name == name:
+            return value_range(variable)
+    weights = dict(program.weights)
+    if name in weights:
+        return weights[name]
+    if "edge" in place and program.spec[name].kind == Kind.SCALAR:
+        raise NotExpressible(
+            f"'{place}.{name}' is read, but its range is not declared. Add weights={{'{name}': (low, high)}}."
+        )
+    return 0.0, 1.0
+
+
+def _check_arithmetic(program: GraphProgram, select: Select) -> None:
+    """No products; and a node is kept as a position, so it can be copied and compared, but not added up or scaled."""
+    nodes = {"id", *(v.name for v in program.state if isinstance(v, Node))}
+    expressions = [select.key, select.where, *([] if select.bound is None else [select.bound])]
+    for part in (p for e in (*expressions, *(u for _, u in program.updates)) for p in walk(e)):
+        if isinstance(part, Product):
+            raise no_product(part)
+        operands = children(part) if isinstance(part, Sum | Scaled) else ()
+        if any(isinstance(o, Read) and o.name in nodes for o in operands):
+            raise NotExpressible(f"'{part}' calculates with a node, which is known only by its position.")
+    for variable in program.state:
+        ids = [p for p in walk(variable.init) if isinstance(p, Read) and p.name in nodes]
+        if isinstance(variable, Node) and not isinstance(variable.init, Read):
+            raise NotExpressible(f"'{variable}': a Node starts as the node itself, me.id.")
+        if not isinstance(variable, Node) and ids:
+            raise NotExpressible(f"'{variable}' starts from a node, which is known only by its position.")
+
+
 def _check_reads(where: str, expression: Expression | None, storages: dict[str, Storage], own: str | None) -> None:
     for part in walk(expression) if expression is not None else ():
         if not isinstance(part, Read):
@@ -178,6 +306,8 @@ def _check_reads(where: str, expression: Expression | None, storages: dict[str, 
             raise NotExpressible(
                 f"{where} reads '{part}', which is resolved one step late (keep or overwrite); that needs a micro-step."
             )
+        if part.name == "found":
+            raise NotExpressible(f"{where} reads '{part}'; a one-step program asks '{part.place} is me' instead.")
         if part.place == "back_edge":
             raise NotExpressible(
                 f"{where} reads '{part}', the edge from other to me; the receiver sees only its own side, "

@@ -7,7 +7,7 @@ from mechgap.compiler.attention import position
 from mechgap.compiler.constants import Numbers
 from mechgap.compiler.errors import NotExpressible
 from mechgap.compiler.layout import LatestWrite, Reader, channel
-from mechgap.programs.expressions import Constant, Expression, Less, Read
+from mechgap.programs.expressions import Constant, Expression, Less, Read, walk
 from mechgap.programs.graph import Node, Real
 from mechgap.trace import Kind, Location, Variable
 
@@ -46,8 +46,9 @@ def _truth(value: Expression, reader: Reader) -> Affine:
     """A form above 1/2 where the value is true: the value itself, or a comparison, in units of its resolution."""
     if not isinstance(value, Less):
         return reader.lower(value)
-    resolutions = {v.resolution for v in reader.program.state if isinstance(v, Real)}
-    step = max((r for r in resolutions if r is not None), default=None)
+    read = {part.name for part in walk(value) if isinstance(part, Read)}
+    resolutions = [v.resolution for v in reader.program.state if isinstance(v, Real) and v.name in read]
+    step = min((r for r in resolutions if r is not None), default=None)
     if step is None or (not isinstance(value.left, Constant) and not isinstance(value.right, Constant)):
         raise NotExpressible(
             f"'{value}' can be shown only as a comparison with a constant, of a Real with a resolution."

@@ -57,6 +57,8 @@ class Compiled:
                 interpreter finds (an oracle, as in the benchmark).
             inputs: batched, named and encoded as in the spec; `pos` and `adj` may be left out.
         """
+        if steps is not None and steps < 2:
+            raise ValueError(f"steps counts frames, of which the first is given: 2 or more; got {steps}.")
         return self.run_like(self.program.interpret(steps=steps, **inputs))
 
     def run_like(self, meant: Interpretation, frames: int | None = None) -> Trace:
@@ -86,6 +88,9 @@ class Compiled:
                 f"This network is compiled for up to {self.numbers.max_nodes} nodes; got {n}. "
                 f"Compile with max_nodes={n}."
             )
+        if inputs["pos"].min() < 0 or inputs["pos"].max() > 1:
+            outside = inputs["pos"][(inputs["pos"] < 0) | (inputs["pos"] > 1)].ravel()[0]
+            raise DomainError(f"Positions must lie in [0, 1]; got {outside:.6g}. Scale them, e.g. i/n.")
         gaps = np.diff(np.sort(inputs["pos"], axis=-1), axis=-1)
         if n > 1 and gaps.min() < least * (1 - 1e-6):
             raise DomainError(

@@ -12,6 +12,7 @@ In every step each node evaluates its selects on the old state, then all variabl
 when a step changes nothing. `GraphProgram.interpret` is the meaning; everything else must agree with it.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -81,6 +82,13 @@ class Real(StateVariable):
     high: float = 1.0
     resolution: float | None = None
     high_is_infinite: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise ValueError(f"{self.name!r} needs a finite range low < high; got [{self.low:g}, {self.high:g}].")
+        if self.resolution is not None and not self.resolution > 0:
+            raise ValueError(f"{self.name!r} needs a resolution above 0, or None; got {self.resolution:g}.")
 
     def __str__(self) -> str:
         fine = "" if self.resolution is None else f", {self.resolution:g}"
@@ -234,6 +242,10 @@ class GraphProgram:
 
 def _problems(program: GraphProgram) -> Iterator[str]:
     names = [v.name for v in program.state]
+    missing = [name for name in ("pos", "adj") if name not in program.spec.names(Stage.INPUT)]
+    if missing or not names or not program.selects:
+        yield "a program needs the inputs 'pos' and 'adj', a state variable and a select."
+        return
     nodes = {*names, "id", *(v.name for v in program.spec.at(Stage.INPUT) if v.location == "node")}
     edges = {v.name for v in program.spec.at(Stage.INPUT) if v.location == "edge"}
     senders = {s.name: nodes | {"found"} for s in program.selects}
@@ -242,8 +254,9 @@ def _problems(program: GraphProgram) -> Iterator[str]:
         yield "every variable and select needs a name of its own."
     for select in program.selects:
         reads = {"me": nodes, "other": nodes, "edge": edges, "back_edge": edges}
-        for part in (select.key, select.where, select.bound):
+        for part in (select.key, select.where):
             yield from _unknown(part, reads, f"select {select.name!r}")
+        yield from _unknown(select.bound, {"me": nodes}, f"the bound of select {select.name!r}")
     if sorted(k for k, _ in program.updates) != sorted(names):
         yield f"updates must give each of {names} once; got {[k for k, _ in program.updates]}."
     for group, owner in ((program.updates, "update"), (program.hints, "hint"), (program.outputs, "output")):

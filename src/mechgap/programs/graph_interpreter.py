@@ -45,6 +45,8 @@ class Interpretation(Trace):
 
 def interpret(program: GraphProgram, inputs: Mapping[str, Any], steps: int | None = None) -> Interpretation:
     """Execute a program on a batch; see `GraphProgram.interpret`."""
+    if steps is not None and steps < 1:
+        raise ValueError(f"steps counts frames, of which the first is given: 1 or more; got {steps}.")
     given = checked_inputs(program.name, program.spec, inputs)
     batch, n = given["pos"].shape
     env = _environment(given)
