@@ -130,9 +130,10 @@ def train(
     folder: Annotated[Path | None, typer.Option(help="Keep the run here; a killed run is resumed.")] = None,
 ) -> None:
     """Train an ensemble of networks on an algorithm and print their scores."""
-    from mechgap.report.ensembles import parse_settings, train_and_print
+    from mechgap.report.ensembles import train_and_print
+    from mechgap.training.config import parse_assignments
 
-    train_and_print(algorithm, folder, {"seeds": seeds, "steps": steps, **parse_settings(settings or [])})
+    train_and_print(algorithm, folder, {"seeds": seeds, "steps": steps, **parse_assignments(settings or [])})
 
 
 @app.command()
@@ -145,9 +146,10 @@ def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be trained.")] = False,
 ) -> None:
     """Train every setting of a study, packed into ensembles."""
-    from mechgap.report.ensembles import parse_settings, sweep_and_print
+    from mechgap.report.ensembles import sweep_and_print
+    from mechgap.training.config import parse_assignments
 
-    sweep_and_print(source, folder, shard, slurm, parse_settings(settings or []), dry_run)
+    sweep_and_print(source, folder, shard, slurm, parse_assignments(settings or []), dry_run)
 
 
 @app.command()

@@ -40,7 +40,6 @@ class Lowered:
     resolution: float
     resolves_ties: bool
     node_key: bool
-    needed_margin: float
 
 
 def lower_select(program: GraphProgram, reader: Reader, numbers: Numbers) -> Lowered:
@@ -63,7 +62,7 @@ def _by_position(select: Select, reader: Reader, numbers: Numbers) -> Lowered:
     form = form - (C + K + m) * _failures(select, reader)
     _check_precision(select, numbers, numbers.min_gap, 1.0, 4.0)
     units = (*relu(form, "candidate"), *_distance(numbers))
-    return Lowered(units, numbers.min_gap, True, True, m)
+    return Lowered(units, numbers.min_gap, True, True)
 
 
 def _by_value(program: GraphProgram, select: Select, reader: Reader, numbers: Numbers) -> Lowered:
@@ -86,7 +85,7 @@ def _by_value(program: GraphProgram, select: Select, reader: Reader, numbers: Nu
         full = C * resolution / 2  # where the smallest candidate stands
         ramp = (tie_slope / full) * form - tie_slope
         units += relu(ramp + tie_slope * position("other"), "tie", -1.0) + relu(ramp, "tie", 1.0)
-    return Lowered(units, resolution, ties, node_key, m)
+    return Lowered(units, resolution, ties, node_key)
 
 
 def _of_two_offers(program: GraphProgram, select: Select, reader: Reader, numbers: Numbers) -> Lowered:
@@ -119,7 +118,7 @@ def _of_two_offers(program: GraphProgram, select: Select, reader: Reader, number
         Unit(-C * q, 1.0, "offer"),
         *_tent(numbers, m + tie_slope),
     )
-    return Lowered(units, resolution, True, False, m)
+    return Lowered(units, resolution, True, False)
 
 
 def _as_candidate(form: Affine) -> Affine:

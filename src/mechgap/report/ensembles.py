@@ -1,6 +1,5 @@
 """Train and say what came out: the commands behind `mechgap train` and `mechgap sweep`."""
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,17 +49,3 @@ def ensemble_table(ensembles: Sequence[Ensemble]) -> Table:
         seconds = f"{ensemble.manifest['times']['train_s']:.0f}"
         table.add_row(ensemble.algorithm, str(len(ensemble)), lost, *said, seconds)
     return table
-
-
-def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
-    """`name=value` pairs as settings; a value is written as in TOML, and a bare word is text."""
-    settings: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise ValueError(f"A setting is written name=value, e.g. --set hidden=4; got {pair!r}.")
-        try:
-            settings[name] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            settings[name] = value
-    return settings

@@ -10,7 +10,6 @@ metrics.json           one row per member; written last, so that a folder with i
 """
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from mechgap.storage import read_tensors, write_tensors
+from mechgap.storage import read_tensors, write_tensors, write_text
 from mechgap.training.config import TrainConfig, run_name
 from mechgap.training.ensemble import State
 from mechgap.training.result import Ensemble, Table
@@ -140,14 +139,7 @@ def columns(given: list[dict[str, Any]]) -> Table:
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON atomically."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w") as file:
-        json.dump(value, file, indent=1)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path)
+    write_text(path, json.dumps(value, indent=1) + "\n")
 
 
 def read_json(path: Path) -> Any:
