@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from mechgap.networks.config import NetConfig
 from mechgap.networks.decoders import Decoders, Readable, decode, fold_decoder, make_decoder
@@ -17,6 +17,7 @@ from mechgap.networks.gatv2 import GATv2
 from mechgap.networks.postprocessing import feedback
 from mechgap.trace import Location, Spec, Stage, Variable
 
+UNROLLED = 16  # steps up to which an accelerator trains on straight-line code: a third faster, as nothing is stacked
 Number = Any  # a Python number or a 0-d array, which may be traced
 
 
@@ -26,6 +27,13 @@ class Activations(NamedTuple):
     hidden: Float[Array, "steps k n s"]
     logits: Float[Array, "steps k heads n n"]  # before the adjacency mask
     coefficients: Float[Array, "steps k heads n n"]  # α
+
+
+class Replacement(NamedTuple):
+    """Attention that is put in place of a network's own, at chosen rows of chosen hint steps."""
+
+    coefficients: Float[Array, "steps k heads n n"]
+    where: Bool[Array, "steps n"]
 
 
 class Prediction(NamedTuple):
@@ -90,6 +98,7 @@ class ClrsNet(eqx.Module):
         key: PRNGKeyArray | None = None,
         teacher_forcing: Number | None = None,
         dropout: Number | None = None,
+        replacement: Replacement | None = None,
         record: bool = True,
     ) -> Prediction:
         """Run one execution of T frames.
@@ -103,12 +112,14 @@ class ClrsNet(eqx.Module):
             key: given in training, where it feeds teacher forcing, dropout and the noise on permutations.
             teacher_forcing: the probability of a true hint instead of the predicted one, drawn per step; None for 0.
             dropout: the probability that a number of a new hidden state is dropped; None for 0.
+            replacement: attention to use instead of the network's own, for causal checks.
             record: return the activations (static).
         """
         self._check(inputs, hints, steps, key, teacher_forcing, dropout)
         precision = self.config.precision
         with nullcontext() if precision is None else jax.default_matmul_precision(precision):
-            return _Run(self, inputs, hints, steps, key is None).run(length, key, teacher_forcing, dropout, record)
+            run = _Run(self, inputs, hints, steps, key is None)
+            return run.run(length, key, teacher_forcing, dropout, replacement, record)
 
     def _check(self, inputs: Mapping, hints: Mapping, steps: int, key: Any, forcing: Any, dropout: Any) -> None:
         fed = self.spec.names(Stage.HINT) if self.config.encode_hints else ()
@@ -163,25 +174,35 @@ class _Run:
         }
 
     def run(
-        self, length: Number, key: PRNGKeyArray | None, forcing: Number | None, dropout: Number | None, record: bool
+        self,
+        length: Number,
+        key: PRNGKeyArray | None,
+        forcing: Number | None,
+        dropout: Number | None,
+        replacement: Replacement | None,
+        record: bool,
     ) -> Prediction:
         step = partial(self._step, length=length, forcing=forcing, dropout=dropout, record=record)
         keys = None if key is None else jax.random.split(key, self.rounds + 1)
         truth = self._truth(forcing is not None)
         first = {v.name: self._expand(v, self.hints[v.name][0]) for v in self.fed_variables}
         zero = jnp.zeros((self.nodes, self.config.hidden), self.dtype)
-        each = (jnp.arange(self.rounds), None if keys is None else keys[1:], truth)
-        (_, _, last), (hints, activations) = jax.lax.scan(step, (first, zero, _Round(first, zero, zero)), each)
+        each = (jnp.arange(self.rounds), None if keys is None else keys[1:], truth, replacement)
+        straight = key is not None and self.rounds <= UNROLLED and jax.default_backend() != "cpu"
+        (_, _, fed), (hidden, hints, activations) = jax.lax.scan(step, (first, zero, first), each, unroll=straight)
+        at = jnp.clip(jnp.asarray(length).astype(jnp.int32) - 2, 0, self.rounds - 1)
+        before = jnp.where(at > 0, hidden[jnp.maximum(at - 1, 0)], zero)
+        last = _Round(fed, before, hidden[at])
         outputs = self._decode(self.output_variables, last, None if keys is None else keys[0])
         return Prediction(hints, outputs, activations)
 
     def _step(
         self, carry: tuple, each: tuple, *, length: Number, forcing: Number | None, dropout: Number | None, record: bool
     ) -> tuple[tuple, tuple]:
-        (fed, hidden, last), (index, key, truth) = carry, each
+        (fed, hidden, last), (index, key, truth, replacement) = carry, each
         to_force, to_drop, to_decode = _three(key)
         features, joined = self._features(fed)
-        after, activations = self._process(features, joined, hidden, record)
+        after, activations = self._process(features, joined, hidden, replacement, record)
         after = after if dropout is None else _drop(after, dropout, to_drop)
         now = _Round(fed, hidden, after)
         hints = self._decode(self.hint_variables, now, to_decode)
@@ -190,13 +211,16 @@ class _Run:
             forced = jax.random.bernoulli(to_force, forcing)
             following = {name: jnp.where(forced, truth[name], x) for name, x in following.items()}
         runs = (index == 0) | (length > index + 1)
-        last = jax.tree.map(lambda new, old: jnp.where(runs, new, old), now, last)
-        return (following, after, last), (hints, activations)
+        last = jax.tree.map(lambda new, old: jnp.where(runs, new, old), fed, last)
+        return (following, after, last), (after, hints, activations)
 
-    def _process(self, features: Features, joined: Array, hidden: Array, record: bool) -> tuple[Array, Any]:
+    def _process(
+        self, features: Features, joined: Array, hidden: Array, replacement: Replacement | None, record: bool
+    ) -> tuple[Array, Any]:
         seen = []
-        for _ in range(self.config.message_passing_steps):
-            hidden, attention = self.processor(*features, joined, hidden)
+        for k in range(self.config.message_passing_steps):
+            given = None if replacement is None else (replacement.coefficients[k], replacement.where)
+            hidden, attention = self.processor(*features, joined, hidden, given)
             seen.append(Activations(hidden, *attention))
         return hidden, jax.tree.map(lambda *x: jnp.stack(x), *seen) if record else None
 

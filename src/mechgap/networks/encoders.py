@@ -18,6 +18,7 @@ from mechgap.trace import Kind, Location, Stage, Variable
 
 Encoders = dict[str, tuple[Linear, ...]]
 POINTERS = (Kind.POINTER, Kind.PERMUTATION_POINTER)
+ALIGNMENT = 8  # a node's numbers are filled up with zeros: matrix units are slow on rows of odd widths
 
 
 class Features(NamedTuple):
@@ -28,8 +29,9 @@ class Features(NamedTuple):
     graph: Float[Array, " graph_numbers"]
 
     def join(self, other: "Features") -> "Features":
-        """These numbers, then the other's."""
-        return Features(*(jnp.concatenate(pair, axis=-1) for pair in zip(self, other, strict=True)))
+        """These numbers, then the other's, and zeros to a node's (see `ALIGNMENT`)."""
+        node, edge, graph = (jnp.concatenate(pair, axis=-1) for pair in zip(self, other, strict=True))
+        return Features(jnp.pad(node, ((0, 0), (0, _missing(node.shape[-1])))), edge, graph)
 
 
 def place(variable: Variable) -> Location:
@@ -65,12 +67,14 @@ def make_encoder(variable: Variable, config: NetConfig, *, key: PRNGKeyArray) ->
 
 
 def encoder_of(encoders: Encoders, variables: Iterable[Variable], where: Location, config: NetConfig) -> Linear:
-    """One layer for all numbers collected at a place: rows in the order of `collect`, biases summed."""
+    """One layer for all numbers at a place: rows in the order of `collect`, then as many as `join` adds, biases summed."""
     layers = [layer for v in variables if place(v) == where for layer in encoders[v.name]]
     dtype = next(iter(encoders.values()))[0].weight.dtype
-    weights = [jnp.zeros((0, config.hidden), dtype), *(layer.weight for layer in layers)]
+    rows = sum(layer.weight.shape[0] for layer in layers)
+    added = jnp.zeros((_missing(rows) if where == Location.NODE else 0, config.hidden), dtype)
     biases = [layer.bias for layer in layers if layer.bias is not None]
-    return Linear(jnp.concatenate(weights), sum(biases, jnp.zeros(config.hidden, dtype)))
+    weight = jnp.concatenate([*(layer.weight for layer in layers), added])
+    return Linear(weight, sum(biases, jnp.zeros(config.hidden, dtype)))
 
 
 def expand(variable: Variable, value: Any, nodes: int, dtype: Any) -> Array:
@@ -109,3 +113,7 @@ def adjacency(variables: Iterable[Variable], values: Mapping[str, Array], nodes:
         elif (variable.location, variable.kind) == (Location.EDGE, Kind.MASK):
             joined = joined | (x + x.T > 0)
     return joined
+
+
+def _missing(numbers: int) -> int:
+    return -numbers % ALIGNMENT

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Shaped
 
-from mechgap.networks.clrs_net import ClrsNet, Prediction
+from mechgap.networks.clrs_net import ClrsNet, Prediction, Replacement
 from mechgap.networks.postprocessing import postprocess
 from mechgap.trace import Stage, Trace, make_trace
 
@@ -40,14 +40,24 @@ def run(
 
 
 def predict(
-    net: ClrsNet, inputs: Mapping[str, Any], hints: Mapping[str, Any], lengths: Any, *, steps: int, record: bool = True
+    net: ClrsNet,
+    inputs: Mapping[str, Any],
+    hints: Mapping[str, Any],
+    lengths: Any,
+    *,
+    steps: int,
+    replacement: Replacement | None = None,
+    record: bool = True,
 ) -> Prediction:
-    """The raw predictions on a batch: inputs [B, ...], hints [frames, B, ...] -> logits with a leading batch axis."""
+    """The raw predictions on a batch: inputs [B, ...], hints [frames, B, ...] -> logits with a leading batch axis.
 
-    def one(inputs: dict, hints: dict, length: Array) -> Prediction:
-        return net(inputs, hints, length, steps=steps, record=record)
+    A replacement of attention has a leading batch axis, too.
+    """
 
-    return jax.vmap(one, in_axes=(0, 1, 0))(dict(inputs), dict(hints), lengths)
+    def one(inputs: dict, hints: dict, length: Array, replacement: Replacement | None) -> Prediction:
+        return net(inputs, hints, length, steps=steps, replacement=replacement, record=record)
+
+    return jax.vmap(one, in_axes=(0, 1, 0, 0))(dict(inputs), dict(hints), lengths, replacement)
 
 
 @eqx.filter_jit

@@ -100,10 +100,14 @@ def use_form(form: str) -> Iterator[None]:
         _asked.reset(token)
 
 
+def present_form() -> str:
+    """The form that functions are traced with now, wherever it can serve: the one asked for, or the device's own."""
+    return _checked(_asked.get() or os.environ.get(VARIABLE) or _by_device(), VARIABLE)
+
+
 def form_for(x: Operands) -> str:
-    """The form that serves these operands: the one asked for or the device's own, where it can, else the plain one."""
-    asked = _asked.get() or os.environ.get(VARIABLE) or _by_device()
-    form = _checked(asked, VARIABLE)
+    """The form that serves these operands: the present one, where it can, else the plain one."""
+    form = present_form()
     if x.weight.shape[0] == 0 or len({array.dtype for array in x}) > 1:
         return "plain"
     return "plain" if form == "kernel" and not _kernel().fits(x) else form
