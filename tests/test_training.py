@@ -14,7 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import mechgap as mg
 from mechgap.algorithms import algorithm
+from mechgap.algorithms.processing import as_permutations, closed_chain
 from mechgap.networks import ClrsNet
 from mechgap.trace import Kind, Stage
 from mechgap.training import (
@@ -90,7 +92,7 @@ def test_a_run_is_written_read_and_not_repeated(ensemble: Ensemble, folder: Path
     assert ensemble.manifest["frames"] == {"4": 4, "5": 5}
 
 
-def test_a_diverged_member_is_marked_and_left_alone(ensemble: Ensemble) -> None:
+def test_a_diverged_member_is_marked_and_left_alone(ensemble: Ensemble, folder: Path) -> None:
     assert ensemble.metrics["diverged"].tolist() == [False, False, True, True]
     assert ensemble.metrics["seed"].tolist() == [0, 1, 0, 1]
     assert ensemble.metrics["setting"].tolist() == [0, 0, 1, 1]
@@ -99,6 +101,10 @@ def test_a_diverged_member_is_marked_and_left_alone(ensemble: Ensemble) -> None:
     assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves(ensemble.last))
     assert ensemble.history["loss"].shape == (3, 4)
     assert ensemble.history["step"].tolist() == [4, 8, 12]
+    assert np.isnan(ensemble.metrics["loss"]).tolist() == [False, False, True, True]
+    text = (folder / run_name(ensemble.configs, None) / "metrics.json").read_text()
+    rows = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    assert [row["loss"] is None for row in rows] == [False, False, True, True]
 
 
 def test_the_others_train_on_as_if_nothing_had_happened(ensemble: Ensemble) -> None:
@@ -243,9 +249,24 @@ def test_scores_are_the_references_and_add_up() -> None:
     assert result["score"] == pytest.approx(np.mean(list(expected.values())))
 
 
-def test_permutations_are_scored_as_pointers() -> None:
-    from mechgap.algorithms.processing import as_permutations
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_chain_is_closed_alike_on_the_host_and_on_the_device(n: int) -> None:
+    order = np.array([np.random.RandomState(seed).permutation(n) for seed in range(4)])
+    pred = np.empty_like(order)
+    for row, nodes in zip(pred, order, strict=True):
+        row[nodes] = nodes[[0, *range(n - 1)]]  # each points to the one before it, the first to itself
+    cycle, first = closed_chain(pred)
+    for b, nodes in enumerate(order):
+        assert np.array_equal(np.argmax(cycle[b], axis=-1)[nodes], np.roll(nodes, 1))
+        assert np.flatnonzero(first[b]).tolist() == [nodes[0]]
+    assert np.array_equal(cycle.sum(-1), np.ones_like(pred))
+    assert np.array_equal(cycle.sum(-2), np.ones_like(pred))
+    for ours, theirs in zip(jax.jit(lambda x: closed_chain(x, jnp))(pred), (cycle, first), strict=True):
+        assert ours.dtype == theirs.dtype == np.float32
+        assert np.array_equal(ours, theirs)
 
+
+def test_permutations_are_scored_as_pointers() -> None:
     trace = as_permutations(algorithm("insertion_sort").trace(key=np.array([[0.3, 0.1, 0.2], [0.1, 0.2, 0.3]])))
     wrong = {"pred": trace.outputs["pred"][::-1], "pred_mask": trace.outputs["pred_mask"][::-1]}
     assert scores(trace.spec, count(trace.spec, trace.outputs, trace.outputs))["score"] == 1
@@ -306,6 +327,9 @@ def test_settings_go_through_toml_json_and_the_command_line() -> None:
 def test_a_run_is_named_by_what_defines_it() -> None:
     assert run_name([TINY], None) == run_name([replace(TINY)], None)
     assert len({run_name([TINY], None), run_name([replace(TINY, steps=13)], None), run_name([TINY], "abc")}) == 3
+    for whole, real in ((1, 1.0), ([[0, 0], [9, 1]], ((0, 0.0), (9, 1.0)))):
+        one, other = (run_name([TINY.with_settings({"hint_weight": weight})], None) for weight in (whole, real))
+        assert one == other
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
@@ -374,3 +398,36 @@ def test_all_members_start_from_the_given_weights(ensemble: Ensemble, tmp_path: 
         np.testing.assert_allclose(named(trained.last)[name], np.stack([x] * 4), atol=1e-20, err_msg=name)
     (place,) = tmp_path.iterdir()
     assert json.loads((place / "config.json").read_text())["weights"], "the weights are part of the run's name"
+
+
+def test_training_starts_from_a_compiled_program() -> None:
+    compiled = mg.compile("bfs", hidden=8, max_nodes=8, hint_mode="none", certify="none")
+    taken_over = ("hidden", "use_layer_norm", "hint_mode")
+    settings = {k: v for k, v in TINY.as_json().items() if k not in ("algorithm", "init_from", *taken_over)}
+    settings |= {"sizes": [4], "steps": 2}
+    # 1e-60 is 0 in float32, so that nothing moves, not even a 0.
+    still = train("bfs", init_from=compiled, **settings | {"learning_rate": 1e-60})
+    for kind in (still.networks, still.last):
+        for name, x in named(compiled.network).items():
+            assert np.array_equal(named(kind)[name], np.stack([x] * 2)), name
+    assert still.metrics["test_last"].tolist() == [1, 1], "it has nothing to learn"
+    moved = train("bfs", init_from=compiled, **settings)
+    assert not np.array_equal(*(named(x.last)["processor.value.weight"] for x in (still, moved)))
+
+
+def test_weights_are_read_in_the_precision_they_were_written_in(tmp_path: Path) -> None:
+    with jax.enable_x64(True):
+        precise = network(hidden=4)
+    rounded = jax.tree.map(lambda x: np.asarray(x, np.float32), precise)
+    assert not same(precise, rounded), "float32 cannot hold these"
+    for kind, written in (("float64", precise), ("float32", rounded)):
+        save_networks(tmp_path / kind, written)
+        for x64 in (False, True):
+            with jax.enable_x64(x64):
+                read, _ = load_networks(tmp_path / kind)
+            assert {str(x.dtype) for x in jax.tree.leaves(read)} == {kind}
+            assert same(read, written)
+    message = r"init_from has float64 weights, and networks are trained in float32 here.*Compile with dtype='float32'"
+    for given in (tmp_path / "float64", precise):
+        with pytest.raises(ValueError, match=message):
+            fit([replace(TINY, hidden=4)], init_from=given)

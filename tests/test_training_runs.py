@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mechgap.training import TrainConfig
+from mechgap.training import TrainConfig, load_result
 from mechgap.training.config import run_name
-from mechgap.training.parts import part_rows, write_part
 from mechgap.training.sweep import make_sweep, my_share, preset_names, read_sweep
+from mechgap.training.weights import named
 
 SETTINGS = {
     "algorithm": "bfs",
@@ -109,6 +109,11 @@ def test_a_run_on_four_devices_is_the_run_on_one(tmp_path: Path, cache: Path, un
         assert ours["seed"] == theirs["seed"]
         for name in ("loss", "validation", "test_best", "test_last"):
             assert ours[name] == pytest.approx(theirs[name], rel=1e-4), name
+    sharded, whole = (load_result(f) for f in (place(tmp_path), unbroken))
+    for kind in ("networks", "last"):
+        expected = named(getattr(whole, kind))
+        for name, x in named(getattr(sharded, kind)).items():
+            np.testing.assert_allclose(x, expected[name], rtol=1e-4, atol=1e-6, err_msg=f"{kind} {name}")
 
 
 DOCUMENT = {
@@ -182,14 +187,3 @@ def test_presets_hold_the_papers_settings() -> None:
         grad_clip=1.0,
     )
     assert read_sweep("grokking", {"seeds": 2, "steps": 5}).configs[0].steps == 5
-
-
-def test_a_part_has_a_row_per_member(tmp_path: Path) -> None:
-    config = TrainConfig(seeds=2, output_weight=((0, 0.0), (5, 1.0)))
-    metrics = {"seed": np.arange(2), "setting": np.zeros(2, int), "test_best": np.array([0.5, 1.0])}
-    rows = part_rows([config], metrics)
-    assert [(row["algorithm"], row["seed"], row["test_best"]) for row in rows] == [("bfs", 0, 0.5), ("bfs", 1, 1.0)]
-    assert rows[0]["output_weight"] == "[[0, 0.0], [5, 1.0]]"
-    path = write_part(tmp_path, "part", [config], metrics)
-    assert path.suffix in (".parquet", ".jsonl")
-    assert [p.name for p in tmp_path.iterdir()] == [path.name]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from mechgap.algorithms.definition import Algorithm as Algorithm
     from mechgap.compiler import compile as compile
     from mechgap.compiler.to_gatv2 import Compiled as Compiled
+    from mechgap.faithfulness import Gap as Gap
+    from mechgap.faithfulness import gap as gap
     from mechgap.networks.clrs_net import ClrsNet as ClrsNet
     from mechgap.networks.config import NetConfig as NetConfig
     from mechgap.programs import program as program
@@ -34,6 +36,8 @@ _HOME = {
     "algorithm_names": "mechgap.algorithms",
     "compile": "mechgap.compiler",
     "program": "mechgap.programs",
+    "gap": "mechgap.faithfulness",
+    "Gap": "mechgap.faithfulness",
     "train": "mechgap.training",
     "Ensemble": "mechgap.training",
     "TrainConfig": "mechgap.training",

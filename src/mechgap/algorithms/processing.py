@@ -1,12 +1,13 @@
 """What the reference training script does to samples before they reach a network: three functions on traces."""
 
 from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float, Int
 
-from mechgap.trace import Kind, Location, Spec, Stage, Trace, Variable, make_trace
+from mechgap.trace import Kind, Location, Spec, Stage, Trace, Values, Variable, make_trace
 
 
 def random_positions(trace: Trace, rng: np.random.RandomState) -> Trace:
@@ -38,17 +39,14 @@ def pred_as_input(trace: Trace) -> Trace:
 
 
 def as_permutations(trace: Trace) -> Trace:
-    """Turn every pointer that chains all nodes into a permutation matrix and a mask of the chain's first node.
-
-    The chain's first node points to itself; in the matrix it points to the last, which closes the cycle.
-    """
+    """Turn every pointer that chains all nodes into a permutation matrix and a mask of the chain's first node."""
     variables: list[Variable] = []
-    outputs: dict[str, np.ndarray] = {}
+    outputs: Values = {}
     for variable in trace.spec:
         if not variable.permutation:
             variables.append(variable)
             continue
-        matrix, first = _cyclic(trace.outputs[variable.name])
+        matrix, first = closed_chain(trace.outputs[variable.name])
         outputs |= {variable.name: matrix, f"{variable.name}_mask": first}
         variables += [
             replace(variable, kind=Kind.PERMUTATION_POINTER, permutation=False),
@@ -58,12 +56,17 @@ def as_permutations(trace: Trace) -> Trace:
     return make_trace(spec, trace.inputs, trace.hints, {**trace.outputs, **outputs}, trace.lengths)
 
 
-def _cyclic(
-    pred: np.ndarray,
-) -> tuple[Float[np.ndarray, "batch n n"], Float[np.ndarray, "batch n"]]:
-    n = pred.shape[-1]
-    identity = np.eye(n, dtype=np.float32)
-    matrix = identity[pred]
-    last = identity[np.argmin(matrix.sum(-2), axis=-1)]  # nobody points to it
-    first = identity[np.argmax(pred == np.arange(n), axis=-1)]  # it points to itself
-    return matrix + first[..., None] * (last[:, None, :] - first[:, None, :]), first
+def closed_chain(
+    pred: Int[Array | np.ndarray, "*batch n"], xp: Any = np
+) -> tuple[Float[Array | np.ndarray, "*batch n n"], Float[Array | np.ndarray, "*batch n"]]:
+    """A chain of all nodes as a permutation matrix, and a mask of its first node.
+
+    Args:
+        pred: whom each node points to; the first points to itself, and in the matrix to the last.
+        xp: numpy, or jax.numpy for use on the device.
+    """
+    ids = xp.arange(pred.shape[-1])
+    matrix = (pred[..., None] == ids).astype(xp.float32)
+    first = (pred == ids).astype(xp.float32)
+    last = (matrix.sum(-2) == first).astype(xp.float32)  # nobody else points to it
+    return matrix + first[..., None] * (last - first)[..., None, :], first

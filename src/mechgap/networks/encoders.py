@@ -67,7 +67,7 @@ def make_encoder(variable: Variable, config: NetConfig, *, key: PRNGKeyArray) ->
 
 
 def encoder_of(encoders: Encoders, variables: Iterable[Variable], where: Location, config: NetConfig) -> Linear:
-    """One layer for all numbers at a place: rows in the order of `collect`, then as many as `join` adds, biases summed."""
+    """One layer for all numbers at a place: rows in the order of `collect`, zeros where `join` adds, biases summed."""
     layers = [layer for v in variables if place(v) == where for layer in encoders[v.name]]
     dtype = next(iter(encoders.values()))[0].weight.dtype
     rows = sum(layer.weight.shape[0] for layer in layers)

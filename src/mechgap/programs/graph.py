@@ -125,6 +125,8 @@ class Select:
         key: what is compared; equal keys go to the lowest node.
         where: only neighbours for which this holds are candidates.
         bound: a candidate's key must be strictly better than this, or the node chooses itself.
+        idle: other choices that would serve as well where there is no candidate and the node chooses itself: what is
+            heard then is not used, so that a network may look elsewhere and still run the same algorithm.
 
     Reading an attribute reads the sender's variable (`via.dist`), `via.id` is the sender, `via.edge.A` the edge to it,
     `via.is_me` whether nobody qualified.
@@ -135,6 +137,7 @@ class Select:
     key: Expression
     where: Expression = ALWAYS
     bound: Expression | None = None
+    idle: tuple["Select", ...] = ()
 
     @property
     def edge(self) -> Any:
@@ -158,14 +161,18 @@ class Select:
         return f"{self.name} = {self.kind} over neighbours of {self.key}{where}{bound}; else me"
 
 
-def argmin(name: str, key: Operand, where: Operand = True, below: Operand | None = None) -> Select:
+def argmin(
+    name: str, key: Operand, where: Operand = True, below: Operand | None = None, idle: tuple[Select, ...] = ()
+) -> Select:
     """The candidate of the smallest key."""
-    return Select(SelectKind.ARGMIN, name, lift(key), lift(where), None if below is None else lift(below))
+    return Select(SelectKind.ARGMIN, name, lift(key), lift(where), None if below is None else lift(below), idle)
 
 
-def argmax(name: str, key: Operand, where: Operand = True, above: Operand | None = None) -> Select:
+def argmax(
+    name: str, key: Operand, where: Operand = True, above: Operand | None = None, idle: tuple[Select, ...] = ()
+) -> Select:
     """The candidate of the largest key."""
-    return Select(SelectKind.ARGMAX, name, lift(key), lift(where), None if above is None else lift(above))
+    return Select(SelectKind.ARGMAX, name, lift(key), lift(where), None if above is None else lift(above), idle)
 
 
 def match(name: str, condition: Expression) -> Select:
@@ -252,7 +259,7 @@ def _problems(program: GraphProgram) -> Iterator[str]:
     known = {"me": nodes, **senders, **{f"{s.name}.edge": edges for s in program.selects}}
     if len({*names, *(s.name for s in program.selects)}) != len(names) + len(program.selects):
         yield "every variable and select needs a name of its own."
-    for select in program.selects:
+    for select in (s for main in program.selects for s in (main, *main.idle)):
         reads = {"me": nodes, "other": nodes, "edge": edges, "back_edge": edges}
         for part in (select.key, select.where):
             yield from _unknown(part, reads, f"select {select.name!r}")

@@ -36,11 +36,13 @@ class Interpretation(Trace):
         margins: [T-1, selects, B, N], by how much a decisive row's choice won: over the next key that differs, and over
             the bound. Infinite where nothing was decided.
         tied: [T-1, selects, B, N], whether the choice was made among equal keys.
+        equivalents: name -> α* of the same shape as `attention` with other choices on idle rows, as `Select.idle` says.
     """
 
     decisive: Any = None
     margins: Any = None
     tied: Any = None
+    equivalents: Any = None
 
 
 def interpret(program: GraphProgram, inputs: Mapping[str, Any], steps: int | None = None) -> Interpretation:
@@ -89,12 +91,16 @@ def _step(program: GraphProgram, constant: Values, state: Values) -> tuple[Value
     chosen: Values = {}
     for select in program.selects:
         record = _choose(program, select, env)
-        records.append(record)
         chosen |= _senders(select, record, env)
+        elsewhere = {f"idle {other.name}": _choose(program, other, env)["attention"] for other in select.idle}
+        busy = record["decisive"][..., None]
+        records.append(record | {k: np.where(busy, record["attention"], x) for k, x in elsewhere.items()})
     new = {name: _evaluate(update, env | chosen) for name, update in program.updates}
     shape = next(iter(state.values())).shape
     state = {v.name: _typed(v, np.broadcast_to(new[v.name], shape)) for v in program.state}
-    return state, {key: np.stack([r[key] for r in records], axis=1) for key in records[0]}
+    # A select without a choice of some name keeps its own α* there.
+    keys = dict.fromkeys(key for r in records for key in r)
+    return state, {key: np.stack([r.get(key, r["attention"]) for r in records], axis=1) for key in keys}
 
 
 def _choose(program: GraphProgram, select: Select, env: Values) -> dict[str, np.ndarray]:
@@ -250,6 +256,9 @@ def _record(
         k: np.swapaxes(np.stack([r[k] for r in records]) if records else np.zeros(empty), 1, 2)
         for k in ("decisive", "margins", "tied")
     }
-    attention = np.stack([r["attention"] for r in records])[:, None] if records else np.zeros((0, 1, *empty[1:], n))
+    nothing = np.zeros((0, 1, *empty[1:], n))
+    names = {f"idle {other.name}": other.name for select in program.selects for other in select.idle}
+    looks = {k: np.stack([r[k] for r in records])[:, None] if records else nothing for k in ("attention", *names)}
     fields: dict[str, Any] = {name: getattr(trace, name) for name in ("spec", "inputs", "hints", "outputs", "lengths")}
-    return Interpretation(**fields, attention=attention, **decided)
+    equivalents = {name: looks[key] for key, name in names.items()}
+    return Interpretation(**fields, attention=looks["attention"], equivalents=equivalents, **decided)

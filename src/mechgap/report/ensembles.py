@@ -1,13 +1,14 @@
 """Train and say what came out: the commands behind `mechgap train` and `mechgap sweep`."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from mechgap.training import Ensemble, train
+from mechgap.training import Ensemble, TrainConfig, train
 from mechgap.training.sweep import read_sweep, run_sweep, submit_sweep
 
 METRICS = ("test_best", "test_last", "validation")
@@ -15,6 +16,9 @@ METRICS = ("test_best", "test_last", "validation")
 
 def train_and_print(algorithm: str, folder: Path | None, settings: dict[str, Any]) -> Ensemble:
     """Train an ensemble and print its scores."""
+    TrainConfig.from_settings({"algorithm": algorithm, **settings})  # an unknown name is an error here
+    if "algorithm" in settings:
+        raise ValueError(f"The algorithm is the command's argument; got the setting {settings['algorithm']!r}, too.")
     ensemble = train(algorithm, folder=folder, **settings)
     Console().print(ensemble_table([ensemble]))
     return ensemble
@@ -40,12 +44,20 @@ def sweep_and_print(
 def ensemble_table(ensembles: Sequence[Ensemble]) -> Table:
     """One row per setting: how many networks, and their scores as mean ± standard deviation (maximum)."""
     table = Table(title="scores over the networks that did not diverge: mean ± std (max)", title_justify="left")
-    for column in ("algorithm", "networks", "diverged", *METRICS, "s to train"):
+    for column in ("algorithm", "networks", "diverged", *METRICS, "s to train", "setting"):
         table.add_column(column)
     for ensemble in ensembles:
-        summaries = [ensemble.summary(metric) for metric in METRICS]
-        said = [f"{s['mean']:.4f} ± {s['std']:.4f} ({s['max']:.4f})" for s in summaries]
-        lost = str(int(ensemble.metrics["diverged"].sum()))
-        seconds = f"{ensemble.manifest['times']['train_s']:.0f}"
-        table.add_row(ensemble.algorithm, str(len(ensemble)), lost, *said, seconds)
+        for setting in ensemble.settings():
+            summaries = [setting.summary(metric) for metric in METRICS]
+            said = [f"{s['mean']:.4f} ± {s['std']:.4f} ({s['max']:.4f})" for s in summaries]
+            lost = str(int(setting.metrics["diverged"].sum()))
+            seconds = f"{ensemble.manifest['times']['train_s']:.0f}"
+            table.add_row(setting.algorithm, str(len(setting)), lost, *said, seconds, _differing(setting, ensemble))
     return table
+
+
+def _differing(setting: Ensemble, of: Ensemble) -> str:
+    """What sets a setting apart from the others of its ensemble."""
+    mine, others = asdict(setting.configs[0]), [asdict(config) for config in of.configs]
+    names = [name for name in mine if len({str(other[name]) for other in others}) > 1]
+    return ", ".join(f"{name}={mine[name]}" for name in names if name not in ("seeds", "first_seed"))

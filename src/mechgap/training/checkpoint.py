@@ -127,19 +127,19 @@ def save_excerpt(folder: str | Path, ensemble: Ensemble) -> None:
 
 
 def rows(table: Table) -> list[dict[str, Any]]:
-    """A table of columns as one dictionary per row."""
-    lists = {name: column.tolist() for name, column in table.items()}
+    """A table of columns as one dictionary per row; JSON knows no NaN, so what is not finite (a loss) is None."""
+    lists = {name: [x if np.isfinite(x) else None for x in column.tolist()] for name, column in table.items()}
     return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
 
 
 def columns(given: list[dict[str, Any]]) -> Table:
-    """The inverse of `rows`."""
-    return {name: np.array([row[name] for row in given]) for name in given[0]}
+    """The inverse of `rows`, with NaN for None."""
+    return {name: np.array([np.nan if row[name] is None else row[name] for row in given]) for name in given[0]}
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON atomically."""
-    write_text(path, json.dumps(value, indent=1) + "\n")
+    write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> Any:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Int, PRNGKeyArray, UInt32
 
 from mechgap.algorithms import Algorithm, algorithm
 from mechgap.algorithms.benchmark import SPLITS
-from mechgap.algorithms.processing import as_permutations, pred_as_input
+from mechgap.algorithms.processing import as_permutations, closed_chain, pred_as_input
 from mechgap.trace import Kind, Spec, Stage, Trace, Values
 from mechgap.training.config import TrainConfig
 
@@ -124,11 +124,15 @@ def validation_batch(source: Source, n: int, count: int) -> Batch:
 
 def test_batch(config: TrainConfig) -> Batch:
     """The benchmark's test split; of another size, what the benchmark would draw for it."""
+    return as_batch(test_trace(config))
+
+
+def test_trace(config: TrainConfig) -> Trace:
+    """The same on the host."""
     alg, split = algorithm(config.algorithm), SPLITS["test"]
     options = {"pred_as_input": config.pred_as_input, "permutations": config.permutations}
     samples = split.samples * alg.samples_multiplier
-    trace = alg.benchmark_sampler(split.seed, config.test_size, samples, **options).next()
-    return as_batch(trace)
+    return alg.benchmark_sampler(split.seed, config.test_size, samples, **options).next()
 
 
 def as_batch(trace: Trace) -> Batch:
@@ -178,18 +182,9 @@ def _samples(source: Source, inputs: Values, frames: int) -> Batch:
         inputs["pred"] = hints.pop("pred_h")[0]
     for variable in source.spec.at(Stage.OUTPUT):
         if variable.kind == Kind.PERMUTATION_POINTER:
-            matrix, first = _cyclic(outputs[variable.name])
+            matrix, first = closed_chain(outputs[variable.name], jnp)
             outputs |= {variable.name: matrix, f"{variable.name}_mask": first}
     return Batch(inputs, hints, outputs, trace.lengths)
-
-
-def _cyclic(pred: Int[Array, "batch n"]) -> tuple[Array, Array]:
-    """A chain of all nodes as a permutation matrix whose first node points to the last, and a mask of the first."""
-    ids = jnp.arange(pred.shape[-1])
-    matrix = (pred[..., None] == ids).astype(jnp.float32)
-    last = (jnp.sum(matrix, axis=-2) == 0).astype(jnp.float32)  # nobody points to it
-    first = (pred == ids).astype(jnp.float32)  # it points to itself
-    return matrix + first[..., None] * (last[..., None, :] - first[..., None, :]), first
 
 
 def _unfold(values: Values, members: int, axis: int) -> Values:

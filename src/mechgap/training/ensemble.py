@@ -62,23 +62,18 @@ class Plan:
 
 
 def plan_of(config: TrainConfig, at_once: int | None = None) -> Plan:
-    """The plan of a config.
-
-    A processor does one member after the other in half the time of all together (measured); an accelerator does not.
-    """
+    """The plan of a config."""
     at_once = 1 if at_once is None and jax.default_backend() == "cpu" else at_once
     return Plan(source_of(config), config.network_config(), config.batch, config.freeze_processor, at_once)
 
 
 def initial_state(plan: Plan, members: Members, start: ClrsNet | None) -> State:
-    """Every member before its first step: random weights of its own seed, or all the weights of `start`."""
+    """Every member before its first step: random weights of its own seed, or its own of `start`."""
 
     def network(seed: Array) -> ClrsNet:
-        if start is not None:
-            return start
         return ClrsNet.init(plan.source.spec, plan.architecture, key=member_key(seed, TO_INIT))
 
-    networks = jax.vmap(network)(members.seed)
+    networks = jax.vmap(network)(members.seed) if start is None else start
     count = len(members.seed)
     return State(
         network=networks,
@@ -95,7 +90,7 @@ def initial_state(plan: Plan, members: Members, start: ClrsNet | None) -> State:
 def step(plan: Plan, n: int, frames: int, state: State, members: Members) -> tuple[State, Metrics]:
     """One step of every member on fresh graphs of n nodes."""
     batch = draw(plan.source, n, frames, plan.batch, members.seed, state.step)
-    return _map(lambda member: update(plan, *member), (state, members, batch), plan.at_once)
+    return map_members(lambda member: update(plan, *member), (state, members, batch), plan.at_once)
 
 
 def update(plan: Plan, state: State, member: Members, batch: Batch) -> tuple[State, Metrics]:
@@ -173,10 +168,18 @@ def validate(plan: Plan, batch: Batch, state: State) -> tuple[State, dict[str, A
 
 def answer_all(plan: Plan, batch: Batch, networks: ClrsNet) -> Counts:
     """What every member gets right, as counts with a leading member axis; memory stays flat."""
-    samples, n = batch.inputs["pos"].shape
-    fits = max(1, CHUNK_BYTES // (samples * n * n * plan.architecture.hidden * 4))
+    fits = members_at_once(batch, plan.architecture.hidden)
     at_once = fits if plan.at_once is None else min(fits, plan.at_once)
-    return _map(lambda network: answers(network, batch), networks, at_once)
+    return map_members(lambda network: answers(network, batch), networks, at_once)
+
+
+def members_at_once(batch: Batch, hidden: int) -> int:
+    """How many networks to run at the same time on a batch, so that memory stays flat.
+
+    A processor does one member after the other in half the time of all together (measured); an accelerator does not.
+    """
+    samples, n = batch.inputs["pos"].shape
+    return 1 if jax.default_backend() == "cpu" else max(1, CHUNK_BYTES // (samples * n * n * hidden * 4))
 
 
 def answers(network: ClrsNet, batch: Batch) -> Counts:
@@ -185,7 +188,7 @@ def answers(network: ClrsNet, batch: Batch) -> Counts:
     return count(network.spec, postprocess(network.spec, prediction.outputs), batch.outputs)
 
 
-def _map(function: Callable[[Any], Any], members: Any, at_once: int | None) -> Any:
+def map_members(function: Callable[[Any], Any], members: Any, at_once: int | None) -> Any:
     """Apply a function to every member, some at a time."""
     count = jax.tree.leaves(members)[0].shape[0]
     if at_once is None or at_once >= count > 1:

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from mechgap import __version__
 from mechgap.algorithms import algorithm
+from mechgap.networks import ClrsNet
 from mechgap.training.checkpoint import (
     is_finished,
     load_checkpoint,
@@ -79,12 +81,13 @@ def fit(
     quiet: bool | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> Ensemble:
-    """Train all seeds of all configs as one ensemble; the configs may differ in numbers and seeds only."""
+    """Train all seeds of all configs as one ensemble; the configs may differ in numbers and seeds only.
+
+    `init_from` is as in `train`, or a list with one of these per config.
+    """
     config, plan, members = configs[0], plan_of(configs[0]), make_members(configs)
-    init_from = config.init_from if init_from is None else init_from
-    start = None if init_from is None else starting_point(init_from, plan.source.spec, plan.architecture)
+    start, weights = _starts(plan, configs, config.init_from if init_from is None else init_from)
     shapes = jax.eval_shape(lambda: initial_state(plan, members, start))
-    weights = None if start is None else digest(start)
     place = None if folder is None else open_folder(folder, configs, weights, _bytes(shapes))
     if place is not None and is_finished(place):
         return load_result(place)
@@ -123,6 +126,19 @@ def fit(
     if place is not None:
         save_result(place, ensemble)
     return ensemble
+
+
+def _starts(plan: Plan, configs: Sequence[TrainConfig], init_from: Any) -> tuple[ClrsNet | None, str | None]:
+    """The weights that every member starts from, with a leading member axis, and a hash of them."""
+    if init_from is None:
+        return None, None
+    given = list(init_from) if isinstance(init_from, list | tuple) else [init_from] * len(configs)
+    if len(given) != len(configs):
+        raise ValueError(f"init_from must be one network, or one per config: {len(configs)}; got {len(given)}.")
+    starts = [starting_point(x, plan.source.spec, plan.architecture) for x in given]
+    rows = [start for start, config in zip(starts, configs, strict=True) for _ in config.seed_range]
+    hashes = dict.fromkeys(digest(start) for start in starts)
+    return jax.tree.map(lambda *x: jnp.stack(x), *rows), "+".join(hashes)
 
 
 def _adopted(init_from: Any) -> dict[str, Any]:

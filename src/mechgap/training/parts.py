@@ -4,12 +4,13 @@ The only file that knows pyarrow.
 """
 
 import importlib
+import io
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mechgap.storage import write_bytes, write_text
 from mechgap.training.checkpoint import rows
 from mechgap.training.config import TrainConfig
 from mechgap.training.result import Table
@@ -26,14 +27,14 @@ def write_part(folder: Path, name: str, configs: Sequence[TrainConfig], metrics:
     folder.mkdir(parents=True, exist_ok=True)
     table = part_rows(configs, metrics)
     try:
-        arrow, parquet = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
+        arrow, parquet = (importlib.import_module(package) for package in ("pyarrow", "pyarrow.parquet"))
     except ImportError:
-        path, temporary = folder / f"{name}.jsonl", folder / f".{name}.jsonl.new"
-        temporary.write_text("".join(json.dumps(row) + "\n" for row in table))
+        path = folder / f"{name}.jsonl"
+        write_text(path, "".join(json.dumps(row, allow_nan=False) + "\n" for row in table))
     else:
-        path, temporary = folder / f"{name}.parquet", folder / f".{name}.parquet.new"
-        parquet.write_table(arrow.Table.from_pylist(table), temporary)
-    os.replace(temporary, path)
+        path, buffer = folder / f"{name}.parquet", io.BytesIO()
+        parquet.write_table(_typed(arrow, arrow.Table.from_pylist(table)), buffer)
+        write_bytes(path, buffer.getvalue())
     return path
 
 
@@ -44,3 +45,12 @@ def _flat(settings: dict[str, Any]) -> dict[str, Any]:
         for k, v in settings.items()
         if k not in ("seeds", "first_seed")
     }
+
+
+def _typed(arrow: Any, table: Any) -> Any:
+    """A column that is None throughout gets the type it has in other parts."""
+    types = {"validation_samples": arrow.int64(), "init_from": arrow.string(), "precision": arrow.string()}
+    known = [
+        (f.name, types.get(f.name, arrow.float64()) if arrow.types.is_null(f.type) else f.type) for f in table.schema
+    ]
+    return table.cast(arrow.schema(known))

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from mechgap.networks.pairwise import present_form
 from mechgap.training.data import Batch, frames_for
 from mechgap.training.ensemble import Plan, State, answer_all, step, validate
 from mechgap.training.members import Members
@@ -40,46 +41,55 @@ def everywhere(tree: Any, mesh: Mesh) -> Any:
 
 def step_programs(plan: Plan, sizes: Sequence[int], state: State, members: Members, mesh: Mesh) -> dict[int, Program]:
     """The step of every size, compiled side by side; `program(state, members)` uses up the state it is given."""
-
-    def compile_size(n: int) -> Program:
-        frames = frames_for(plan.source, n)
-        function = partial(step, plan, n, frames)
-        return _compile(("step", plan, n, frames), function, mesh, (state, members), donated=0)
-
     distinct = sorted(set(sizes), reverse=True)  # the slowest first
     threads = min(len(distinct), os.cpu_count() or 1)  # more only cost memory
     with ThreadPoolExecutor(threads) as pool:
-        return dict(zip(distinct, pool.map(compile_size, distinct), strict=True))
+        lengths = {n: pool.submit(frames_for, plan.source, n) for n in distinct}
+
+        # Traced by this thread: JAX's settings and the form of pairwise operations may be its own (context managers).
+        def begin(n: int) -> Future[Program]:
+            frames = lengths[n].result()
+            what, function = ("step", plan, n, frames), partial(step, plan, n, frames)
+            return pool.submit(_traced(what, function, mesh, (state, members), donated=0))
+
+        started = {n: begin(n) for n in distinct}
+        return {n: program.result() for n, program in started.items()}
 
 
 def validation_program(plan: Plan, batch: Batch, state: State, mesh: Mesh) -> Program:
     """`program(batch, state)` -> (state, report); uses up the state."""
-    return _compile(("validate", plan), partial(validate, plan), mesh, (batch, state), donated=1, shared=(0,))
+    return _traced(("validate", plan), partial(validate, plan), mesh, (batch, state), donated=1, shared=(0,))()
 
 
 def test_program(plan: Plan, batch: Batch, networks: Any, mesh: Mesh) -> Program:
     """`program(batch, networks)` -> counts."""
-    return _compile(("test", plan), partial(answer_all, plan), mesh, (batch, networks), shared=(0,))
+    return _traced(("test", plan), partial(answer_all, plan), mesh, (batch, networks), shared=(0,))()
 
 
-def _compile(
+def _traced(
     what: tuple, function: Program, mesh: Mesh, arguments: tuple, donated: int | None = None, shared: tuple = ()
-) -> Program:
-    """Compile once per plan, shapes and devices: the members' axis is split, `shared` arguments are on every device."""
+) -> Callable[[], Program]:
+    """Trace a function now; the result compiles it, in any thread, once per plan, shapes, devices and settings.
+
+    The members' axis is split among the devices; `shared` arguments are on every device.
+    """
     shapes = tuple((x.shape, str(x.dtype)) for x in jax.tree.leaves(arguments))
-    key = (
-        what,
-        shapes,
-        jax.tree.structure(arguments),
-        mesh,
-        str(jax.config.values.get("jax_default_matmul_precision")),
-    )
-    if key not in _compiled:
-        if mesh.size > 1:
-            specs = tuple(PartitionSpec() if i in shared else PartitionSpec(AXIS) for i in range(len(arguments)))
-            function = jax.shard_map(
-                function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(AXIS), check_vma=False
-            )
-        jitted = jax.jit(function, donate_argnums=() if donated is None else donated)
-        _compiled[key] = jitted.lower(*arguments).compile(COMPILER_OPTIONS)
-    return _compiled[key]
+    key = (what, shapes, jax.tree.structure(arguments), mesh, _settings())
+    if key in _compiled:
+        return lambda: _compiled[key]
+    if mesh.size > 1:
+        specs = tuple(PartitionSpec() if i in shared else PartitionSpec(AXIS) for i in range(len(arguments)))
+        function = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(AXIS), check_vma=False)
+    lowered = jax.jit(function, donate_argnums=() if donated is None else donated).lower(*arguments)
+
+    def compile_it() -> Program:
+        _compiled[key] = lowered.compile(COMPILER_OPTIONS)
+        return _compiled[key]
+
+    return compile_it
+
+
+def _settings() -> tuple:
+    """What else decides how a function is traced."""
+    of_jax = ("jax_default_matmul_precision", "jax_enable_x64")
+    return (*(getattr(jax.config, name) for name in of_jax), present_form())

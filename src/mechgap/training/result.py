@@ -1,6 +1,6 @@
 """What training returns: the networks, and how they did."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -50,6 +50,18 @@ class Ensemble:
         if not -len(self) <= index < len(self):
             raise IndexError(f"There are {len(self)} members, 0 to {len(self) - 1}; got {index}.")
         return jax.tree.map(lambda x: x[index], self.networks)
+
+    def settings(self) -> tuple["Ensemble", ...]:
+        """The members of each config apart."""
+        parts = []
+        for i, config in enumerate(self.configs):
+            rows = np.flatnonzero(self.metrics["setting"] == i)
+            networks, last = (jax.tree.map(lambda x, rows=rows: x[rows], net) for net in (self.networks, self.last))
+            metrics = {name: x[rows] for name, x in self.metrics.items()} | {"setting": np.zeros(len(rows), np.int64)}
+            history = {name: x if x.ndim == 1 else x[:, rows] for name, x in self.history.items()}
+            changes = {"networks": networks, "last": last, "metrics": metrics, "history": history}
+            parts.append(replace(self, configs=(config,), **changes))
+        return tuple(parts)
 
     def summary(self, metric: str = "test_best") -> dict[str, float]:
         """n, mean, std (of the sample), min, median and max over the members that did not diverge."""

@@ -9,6 +9,9 @@ algorithm = ["bfs", "bellman_ford"]
 regularisation_weight = [1e-3, 1e-4]
 [[variants]]                     # optional: each replaces settings, and is combined with the grid
 regularisation = "L2"
+[slurm]                          # optional: parameters of submitit's executor
+timeout_min = 120
+slurm_gres = "gpu:1"
 """
 
 import importlib
@@ -28,7 +31,7 @@ from mechgap.training.parts import write_part
 from mechgap.training.result import Ensemble
 
 CHUNK = 128
-SECTIONS = ("name", "about", "chunk", "settings", "grid", "variants")
+SECTIONS = ("name", "about", "chunk", "settings", "grid", "variants", "slurm")
 
 Chunk = tuple[TrainConfig, ...]  # of equal shape: one ensemble
 
@@ -41,11 +44,13 @@ class Sweep:
         name: of the study.
         configs: what to train, in order.
         chunk: how many members an ensemble has at most.
+        slurm: what a job asks for, as pairs of submitit's names and values.
     """
 
     name: str
     configs: tuple[TrainConfig, ...]
     chunk: int = CHUNK
+    slurm: tuple[tuple[str, Any], ...] = ()
 
     def chunks(self) -> list[Chunk]:
         """The runs packed into ensembles: configs of equal shape together, cut by seeds where there are too many."""
@@ -98,7 +103,7 @@ def make_sweep(document: Mapping[str, Any], name: str, changes: Mapping[str, Any
         for values in itertools.product(*grid.values()):
             settings = {**document.get("settings", {}), **variant, **dict(zip(grid, values, strict=True)), **changes}
             configs.append(TrainConfig.from_settings(settings))
-    return Sweep(document.get("name", name), tuple(configs), chunk)
+    return Sweep(document.get("name", name), tuple(configs), chunk, tuple(document.get("slurm", {}).items()))
 
 
 def run_sweep(
@@ -133,14 +138,15 @@ def submit_sweep(sweep: Sweep, folder: str | Path, shards: int, **slurm: Any) ->
         sweep: what to train.
         folder: for runs and logs, on a disk that all machines see.
         shards: how many jobs.
-        slurm: parameters of submitit's executor, e.g. timeout_min=60, slurm_gres="gpu:1".
+        slurm: parameters of submitit's executor beside those of the sweep, e.g. timeout_min=60, slurm_gres="gpu:1".
+            Without a timeout_min, submitit asks for five minutes.
     """
     try:
         submitit = importlib.import_module("submitit")
     except ImportError as error:
         raise ImportError("Submitting to SLURM needs submitit: pip install 'mechgap[slurm]'.") from error
     executor = submitit.AutoExecutor(folder=str(Path(folder) / "slurm"))
-    executor.update_parameters(**slurm)
+    executor.update_parameters(**dict(sweep.slurm) | slurm)
     names = [f"{i + 1}/{shards}" for i in range(shards)]
     return executor.map_array(lambda shard: len(run_sweep(sweep, folder, shard=shard)), names)
 

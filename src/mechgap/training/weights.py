@@ -52,14 +52,16 @@ def save_networks(path: str | Path, networks: ClrsNet, about: Mapping[str, Any] 
 
 
 def load_networks(path: str | Path) -> tuple[ClrsNet, dict[str, Any]]:
-    """Read what `save_networks` wrote: the networks and `about`."""
+    """Read what `save_networks` wrote, in the precision it was written in: the networks and `about`."""
     tensors, header = read_tensors(path, FORMAT)
     spec = Spec(tuple(_variable(v) for v in header["spec"]))
-    skeleton = skeleton_of(spec, NetConfig(**header["config"]))
-    count = _members(skeleton, tensors)
-    if count is not None:
-        skeleton = jax.tree.map(lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype), skeleton)
-    arrays = {name: jnp.asarray(x) for name, x in tensors.items()}
+    # Whatever JAX is set to: it would round float64 to float32, and say nothing.
+    with jax.enable_x64(any(x.dtype == np.float64 for x in tensors.values())):
+        skeleton = skeleton_of(spec, NetConfig(**header["config"]))
+        count = _members(skeleton, tensors)
+        if count is not None:
+            skeleton = jax.tree.map(lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype), skeleton)
+        arrays = {name: jnp.asarray(x) for name, x in tensors.items()}
     return renamed(skeleton, arrays, f"The network in {path}"), header["about"]
 
 
@@ -94,7 +96,15 @@ def starting_point(given: Any, spec: Spec, config: NetConfig) -> ClrsNet:
     if set(network.spec) != set(spec):
         odd = sorted({v.name for v in set(network.spec) ^ set(spec)})
         raise ValueError(f"init_from was made for other variables than the algorithm's; they differ in {odd}.")
-    return renamed(skeleton_of(spec, config), named(network), "init_from")
+    skeleton = skeleton_of(spec, config)
+    given_as, trained_as = (tree.processor.value.weight.dtype for tree in (network, skeleton))
+    if given_as != trained_as:
+        raise ValueError(
+            f"init_from has {given_as} weights, and networks are trained in {trained_as} here; they are not rounded "
+            f"in silence. Compile with dtype='{trained_as}', or round them yourself: "
+            f"jax.tree.map(lambda x: x.astype('{trained_as}'), network)."
+        )
+    return renamed(skeleton, named(network), "init_from")
 
 
 def network_of(given: Any) -> ClrsNet:

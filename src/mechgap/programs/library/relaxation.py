@@ -3,7 +3,7 @@
 from mechgap.algorithms.graph_search import GRAPH_INPUTS, PARENT, PARENT_HINT, POSITION, SOURCE
 from mechgap.algorithms.shortest_paths import BELLMAN_FORD_SPEC
 from mechgap.programs.expressions import edge, me, minimum, other, when
-from mechgap.programs.graph import Bool, GraphProgram, Node, Real, argmax, argmin
+from mechgap.programs.graph import Bool, GraphProgram, Node, Real, argmax, argmin, match, mean
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 HEAVIEST = 1.01  # above the benchmark's largest weight, sqrt(1 + 1e-3)
@@ -14,7 +14,12 @@ def bellman_ford(max_distance: float = 8.0) -> GraphProgram:
 
     A node that is not reached has the distance `max_distance`, and shows 0, as the benchmark does.
     """
-    via = argmin("via", other.dist + edge.A, where=other.msk, below=me.dist)
+    elsewhere = (
+        argmin("best offer", other.dist + edge.A, where=other.msk),
+        match("own parent", other.id.equals(me.pi)),
+        mean("all neighbours"),
+    )
+    via = argmin("via", other.dist + edge.A, where=other.msk, below=me.dist, idle=elsewhere)
     return GraphProgram(
         name="bellman_ford",
         spec=BELLMAN_FORD_SPEC,

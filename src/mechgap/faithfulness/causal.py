@@ -1,0 +1,142 @@
+"""Does the attention that is compared matter? Put one network's attention into another, and see what becomes of it."""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from mechgap.compiler.to_gatv2 import Compiled
+from mechgap.faithfulness.external import matches
+from mechgap.faithfulness.internal import masked_mean
+from mechgap.faithfulness.probes import Meant, Probe, attention_of, uniform_attention
+from mechgap.networks import ClrsNet, Replacement, postprocess, predict
+from mechgap.training.data import Batch
+from mechgap.training.ensemble import map_members, members_at_once
+from mechgap.training.result import Table
+from mechgap.training.scores import count, traced_score
+
+ABOUT = {
+    "own": "the trained network as it is",
+    "compiled": "it attends as the compiled network does, in every row and step",
+    "compiled, decisive rows": "the same, only in rows where the algorithm moves information",
+    "compiled, idle rows": "the same, only in rows where it does not",
+    "compiled, first half": "the same, only in the first half of the steps",
+    "compiled, second half": "the same, only in the second half of the steps",
+    "another seed": "it attends as the next trained network does",
+    "uniform": "it attends to itself and all neighbours equally",
+    "compiled network, own": "the compiled network as it is",
+    "compiled network, trained attention": "the compiled network attends as the trained network does",
+    "compiled network, trained attention, decisive rows": "the same, only where the algorithm moves information",
+    "compiled network, uniform": "the compiled network attends to itself and all neighbours equally",
+}
+
+
+@dataclass(frozen=True)
+class Swaps:
+    """What swaps of attention do: condition (see `ABOUT`) -> "score" and "hints" -> [members]."""
+
+    conditions: dict[str, Table]
+
+    def change(self, condition: str) -> np.ndarray:
+        """How much a swap changes the score of each network."""
+        own = "compiled network, own" if condition.startswith("compiled network") else "own"
+        return self.conditions[condition]["score"] - self.conditions[own]["score"]
+
+
+def swap_attention(networks: ClrsNet, compiled: Compiled, on: Probe) -> Swaps:
+    """Measure every network under every swap.
+
+    Args:
+        networks: with a leading member axis.
+        compiled: the program's network.
+        on: a probe that was made for it.
+    """
+    if on.meant is None:
+        raise ValueError("Swapping attention needs a probe that was made with the compiled network.")
+    at_once = members_at_once(on.batch, networks.config.hidden)
+    uniform = uniform_attention(on.trace)
+    found = _swapped(networks, compiled.network, on.batch, on.meant, uniform, on.trace.steps, at_once)
+    return Swaps(jax.device_get(found))
+
+
+@eqx.filter_jit
+def _swapped(
+    networks: ClrsNet, compiled: ClrsNet, batch: Batch, meant: Meant, uniform: Array, steps: int, at_once: int
+) -> dict[str, dict[str, Array]]:
+    alpha = map_members(lambda net: attention_of(net, batch, steps), networks, at_once)
+
+    def one(member: tuple[ClrsNet, Array, Array]) -> dict[str, dict[str, Array]]:
+        network, own, another = member
+        into_trained, into_compiled = _plans(own, another, batch, meant, uniform)
+        return _outcomes(network, batch, into_trained, steps) | _outcomes(compiled, batch, into_compiled, steps)
+
+    return map_members(one, (networks, alpha, jnp.roll(alpha, -1, axis=0)), at_once)
+
+
+Plan = dict[str, tuple[Array, Array]]  # condition -> attention [steps, B, heads, n, n], and the rows [steps, B, n]
+
+
+def _plans(own: Array, another: Array, batch: Batch, meant: Meant, uniform: Array) -> tuple[Plan, Plan]:
+    star = jnp.mean(meant.star, axis=2, keepdims=True)
+    heard = jnp.mean(own, axis=2, keepdims=True)
+    decisive = jnp.any(meant.decisive, axis=2)
+    everywhere, nowhere = jnp.ones_like(decisive), jnp.zeros_like(decisive)
+    early = 2 * jnp.arange(len(own))[:, None] < batch.lengths - 1
+    early = jnp.broadcast_to(early[..., None], decisive.shape)
+    into_trained = {
+        "own": (star, nowhere),
+        "compiled": (star, everywhere),
+        "compiled, decisive rows": (star, decisive),
+        "compiled, idle rows": (star, ~decisive),
+        "compiled, first half": (star, early),
+        "compiled, second half": (star, ~early),
+        "another seed": (another, everywhere),
+        "uniform": (uniform, everywhere),
+    }
+    into_compiled = {
+        "compiled network, own": (star, nowhere),
+        "compiled network, trained attention": (heard, everywhere),
+        "compiled network, trained attention, decisive rows": (heard, decisive),
+        "compiled network, uniform": (uniform, everywhere),
+    }
+    return into_trained, into_compiled
+
+
+def _outcomes(network: ClrsNet, batch: Batch, plan: Plan, steps: int) -> dict[str, dict[str, Array]]:
+    """What becomes of a network under every condition; one program runs them in turn."""
+    heads = network.config.heads * network.config.message_passing_steps
+    given = jnp.stack([jnp.broadcast_to(x, (*x.shape[:2], heads, *x.shape[3:])) for x, _ in plan.values()])
+    where = jnp.stack([rows for _, rows in plan.values()])
+    found = jax.lax.map(lambda swap: _outcome(network, batch, swap[0], swap[1], steps), (given, where))
+    return {name: {k: x[i] for k, x in found.items()} for i, name in enumerate(plan)}
+
+
+def _outcome(
+    network: ClrsNet,
+    batch: Batch,
+    given: Float[Array, "steps batch heads n n"],
+    where: Bool[Array, "steps batch n"],
+    steps: int,
+) -> dict[str, Array]:
+    replacement = _replacement(network, given, where)
+    prediction = predict(
+        network, batch.inputs, batch.hints, batch.lengths, steps=steps, replacement=replacement, record=False
+    )
+    counts = count(network.spec, postprocess(network.spec, prediction.outputs), batch.outputs)
+    inside = jnp.arange(1, steps)[:, None] < batch.lengths
+    right = []
+    for name, logits in prediction.hints.items():
+        equal = matches(network.spec[name], jnp.moveaxis(logits, 0, 1)[: steps - 1], batch.hints[name][1:], "meant")
+        right.append(masked_mean(equal, jnp.broadcast_to(inside[..., None], equal.shape)))
+    hints = jnp.mean(jnp.stack(right)) if right else jnp.asarray(jnp.nan)
+    return {"score": traced_score(network.spec, counts), "hints": hints}
+
+
+def _replacement(network: ClrsNet, given: Array, where: Array) -> Replacement:
+    by_sample = jnp.moveaxis(given, 1, 0)
+    batch, steps, _, *nodes = by_sample.shape
+    shape = (batch, steps, network.config.message_passing_steps, network.config.heads, *nodes)
+    return Replacement(by_sample.reshape(shape), jnp.moveaxis(where, 1, 0))
