@@ -153,6 +153,23 @@ def sweep(
 
 
 @app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Result folders of one algorithm; several stand side by side.")],
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    figures: Annotated[Path | None, typer.Option(help="Also draw SVG, PNG and PDF figures into this folder.")] = None,
+) -> None:
+    """Write one offline page about results: numbers, an attention viewer, figures and tables."""
+    from mechgap.report.gap_report import write_report
+
+    problems = write_report(runs, out, figures)
+    for problem in problems:
+        typer.secho(f"mechgap: {problem}", fg="red", err=True)
+    typer.echo(f"wrote {out}")
+    if problems:
+        raise typer.Exit(1)
+
+
+@app.command()
 def doctor() -> None:
     """Print versions, devices and folders, and what to do about anything that is wrong."""
     from mechgap.doctor import examine, print_findings

@@ -37,7 +37,8 @@ class Clusters:
 
 
 def attention_distances(
-    attention: Float[Array, "members steps batch heads n n"], inside: Bool[Array, "steps batch"]
+    attention: Float[Array | np.ndarray, "members steps batch heads n n"],
+    inside: Bool[Array | np.ndarray, "steps batch"],
 ) -> Float[np.ndarray, "batch members members"]:
     """Between every two networks, for every sample: the mean total variation of their rows, head by head."""
     return np.asarray(jax.device_get(_distances(jnp.asarray(attention), jnp.asarray(inside))))

@@ -21,7 +21,7 @@ MIXTURE_RATE = 0.5
 Rows = Float[Array, "steps batch n"]
 
 
-def row_distance(a: Float[Array, "*places n"], b: Float[Array, "*places n"]) -> Float[Array, "*places"]:
+def row_distance(a: Float[Array, "*#places n"], b: Float[Array, "*#places n"]) -> Float[Array, "*places"]:
     """The total variation between two rows of attention: half the sum of the absolute differences."""
     return 0.5 * jnp.sum(jnp.abs(a - b), axis=-1)
 
@@ -59,24 +59,16 @@ def distances_to(
 
     Where α* has several heads (one per select), each is compared with all heads of the network, and the mean is taken.
     """
-    apart = jnp.stack([row_distance(alpha, star[:, :, s : s + 1]) for s in range(star.shape[2])])  # [s, t, b, h, n]
-    means = jnp.stack(
-        [jnp.stack([masked_mean(apart[s, :, :, h], mask) for h in range(alpha.shape[2])]) for s in range(star.shape[2])]
-    )
-    best = jnp.argmin(means, axis=1)
-    rows = jnp.mean(jnp.stack([jnp.take(apart[s], best[s], axis=2) for s in range(star.shape[2])]), axis=0)
-    averaged = jnp.mean(alpha, axis=2, keepdims=True)
+    apart = row_distance(alpha[:, :, None], star[:, :, :, None])  # [steps, batch, selects, heads, n]
+    means = masked_mean(apart, jnp.broadcast_to(mask[:, :, None, None], apart.shape), axis=(0, 1, 4))
+    best = jnp.argmin(means, axis=1)[None, None, :, None, None]
+    rows = jnp.mean(jnp.take_along_axis(apart, best, axis=3)[:, :, :, 0], axis=2)
+    averaged = row_distance(jnp.mean(alpha, axis=2, keepdims=True), star)
+    by_select = jnp.moveaxis(star, 2, 0)
     readings = {
         "best_head": jnp.mean(jnp.min(means, axis=1)),
-        "mean_head": jnp.mean(
-            jnp.stack(
-                [
-                    masked_mean(row_distance(averaged, star[:, :, s : s + 1])[:, :, 0], mask)
-                    for s in range(star.shape[2])
-                ]
-            )
-        ),
-        "mixture": jnp.mean(jnp.stack([mixture_distance(alpha, star[:, :, s], mask) for s in range(star.shape[2])])),
+        "mean_head": masked_mean(averaged, jnp.broadcast_to(mask[:, :, None], averaged.shape)),
+        "mixture": jnp.mean(jax.vmap(lambda one: mixture_distance(alpha, one, mask))(by_select)),
     }
     return rows, readings
 

@@ -78,6 +78,8 @@ class Gap:
     def summary(self, measure: str, split: str = "validation") -> dict[str, float]:
         """n, mean, std, a 95 % interval of the mean, min and max over the networks."""
         values = self.values(measure, split).astype(float)
+        if not len(values):
+            return {"n": 0, **dict.fromkeys(("mean", "std", "low", "high", "min", "max"), float("nan"))}
         low, high = mean_interval(values)
         spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
         return {
@@ -95,7 +97,7 @@ class Gap:
         own = {"itself": self.values("internal/rows", split)}
         prefix = "internal/equivalent/"
         others = {k.removeprefix(prefix): self.values(k, split) for k in self.measures[split] if k.startswith(prefix)}
-        return min((own | others).items(), key=lambda item: float(item[1].mean()))
+        return min((own | others).items(), key=lambda item: _mean(item[1]))
 
     def correlations(self, split: str = "validation") -> dict[str, Correlation]:
         """The test score against each measure of faithfulness (Table 1)."""
@@ -110,7 +112,7 @@ class Gap:
         """The mean distance between the attentions of two different networks."""
         apart = self.distances.mean(0)[self.sound][:, self.sound]
         pairs = apart[~np.eye(len(apart), dtype=bool)]
-        return float(pairs.mean()) if pairs.size else float("nan")
+        return _mean(pairs)
 
     def closest(self, measure: str = "internal/rows", split: str = "validation") -> int:
         """The index of the network nearest to the compiled one (Figure 3)."""
@@ -124,14 +126,14 @@ class Gap:
         }
         found = self.clusters()
         baselines = {
-            split: {b: {m: float(np.mean(x)) for m, x in table.items()} for b, table in tables.items()}
+            split: {b: {m: _mean(x) for m, x in table.items()} for b, table in tables.items()}
             for split, tables in self.baselines.items()
         }
         return {
             "algorithm": self.algorithm,
             "networks": int(self.sound.sum()),
             "diverged": int((~self.sound).sum()),
-            "score": {"mean": float(self.score.mean()), "max": float(self.score.max())},
+            "score": {"mean": _mean(self.score), "max": float(max(self.score, default=np.nan))},
             "measures": splits,
             "baselines": baselines,
             "other_seed": self.other_seed(),
@@ -154,18 +156,18 @@ class Gap:
 
     def __repr__(self) -> str:
         split = "validation" if "validation" in self.measures else next(iter(self.measures))
-        parts = [f"{int(self.sound.sum())} {self.algorithm} networks, score {self.score.mean():.4f}"]
+        parts = [f"{int(self.sound.sum())} {self.algorithm} networks, score {_mean(self.score):.4f}"]
         if "internal/rows" in self.measures[split]:
             parts.append(
-                f"attention {self.values('internal/rows', split).mean():.3f} from compiled (0 = the same, 1 = apart)"
+                f"attention {_mean(self.values('internal/rows', split)):.3f} from compiled (0 = the same, 1 = apart)"
             )
         if "external/meant" in self.measures[split]:
-            parts.append(f"traces {self.values('external/meant', split).mean():.3f} right")
+            parts.append(f"traces {_mean(self.values('external/meant', split)):.3f} right")
         return f"<Gap of {', '.join(parts)}>"
 
 
 def gap(
-    trained: Ensemble | Compiled | ClrsNet,
+    trained: Any,
     compiled: Compiled | None = None,
     *,
     config: TrainConfig | None = None,
@@ -176,7 +178,7 @@ def gap(
     """Measure how faithful networks are to an algorithm.
 
     Args:
-        trained: an ensemble; or a network or a compiled program, with `config` to say on what data.
+        trained: an `Ensemble`; or a `ClrsNet` or a `Compiled`, with `config` to say on what data.
         compiled: what to compare attention with; without it only hints are compared.
         config: by default the ensemble's own.
         splits: of "train", "validation", "test".
@@ -311,6 +313,10 @@ def _examples(networks: ClrsNet, kept: tuple[Probe, Observed] | None) -> tuple[n
         table["star"] = _bytes(np.asarray(on.meant.star)[:, :shown])
         table["decisive"] = np.asarray(on.meant.decisive)[:, :shown]
     return distances, table
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(np.mean(values)) if np.size(values) else float("nan")
 
 
 def _bytes(x: Any) -> np.ndarray:

@@ -10,6 +10,7 @@ landscape.safetensors    the loss around networks, see `landscape`
 import json
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,7 @@ def run_study(
         say("drawing landscapes")
         on = probe(configs[0], "validation", samples, compiled)
         save_landscapes(folder, _landscapes(ensemble, compiled, on, points))
+    ensemble.manifest["date"] = datetime.now(UTC).date().isoformat()
     ensemble.manifest["times"]["measure_s"] = round(time.perf_counter() - began, 3)
     write_text(folder / "manifest.json", json.dumps(ensemble.manifest, indent=1) + "\n")
     return ensemble, found

@@ -1,0 +1,88 @@
+// What every part of the page uses: the data, small helpers, and arrays that are unpacked when they are first needed.
+const data = JSON.parse(document.getElementById("page-data").textContent);
+const runs = data.runs;
+const SPLITS = ["validation", "test", "train"];
+const COLOURS = 6; // of runs, see page.css
+
+const byId = (id) => document.getElementById(id);
+const labelOf = (measure) => data.labels[measure] || measure;
+const measureNames = Object.keys(data.labels);
+const inOrder = (measure) => measureNames.indexOf(measure);
+const known = (x) => x !== null && x !== undefined && Number.isFinite(x);
+const runClass = (index) => `run${index % COLOURS}`;
+
+function format(x, digits = 3) {
+  if (!known(x)) return "–";
+  if (x !== 0 && (Math.abs(x) < 10 ** -digits || Math.abs(x) >= 1e5)) return x.toExponential(1);
+  return x.toFixed(digits);
+}
+
+function safe(text) {
+  return String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+}
+
+function splitsOf(what) {
+  const found = new Set(runs.flatMap((run) => Object.keys(run[what] || {})));
+  return [...SPLITS.filter((s) => found.has(s)), ...[...found].filter((s) => !SPLITS.includes(s))];
+}
+
+// Options are [value, text]; a group is {label, options}.
+function fill(select, options, chosen) {
+  const option = ([value, text]) => `<option value="${safe(value)}">${safe(text)}</option>`;
+  select.innerHTML = options
+    .map((o) => (Array.isArray(o) ? option(o) : `<optgroup label="${safe(o.label)}">${o.options.map(option).join("")}</optgroup>`))
+    .join("");
+  if (chosen !== undefined) select.value = chosen;
+}
+
+const ARRAYS = { uint8: Uint8Array, int16: Int16Array, float32: Float32Array };
+const unpacked = new Map();
+
+// An array of the page: {values, shape}. The bytes are gzipped and in base64.
+function unpack(entry) {
+  if (!unpacked.has(entry.blob)) unpacked.set(entry.blob, unpackNow(entry));
+  return unpacked.get(entry.blob);
+}
+
+async function unpackNow(entry) {
+  const text = atob(byId(`blob-${entry.blob}`).textContent);
+  const packed = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const buffer = await new Response(stream).arrayBuffer();
+  return { values: new ARRAYS[entry.type](buffer), shape: entry.shape };
+}
+
+// What draws itself to the width that it has, and again when that changes.
+const redraws = [];
+function drawn(draw) {
+  redraws.push(draw);
+  draw();
+}
+
+function watchWidth() {
+  let width = byId("content").clientWidth;
+  let timer = 0;
+  new ResizeObserver(() => {
+    if (byId("content").clientWidth === width) return;
+    width = byId("content").clientWidth;
+    clearTimeout(timer);
+    timer = setTimeout(() => redraws.forEach((draw) => draw()), 80);
+  }).observe(byId("content"));
+}
+
+// Paper cannot be unfolded: open everything for it, and close it again.
+function watchPrint() {
+  let closed = [];
+  const open = () => {
+    if (closed.length) return;
+    closed = [...document.querySelectorAll("details:not([open])")];
+    closed.forEach((d) => { d.open = true; });
+  };
+  const close = () => {
+    closed.forEach((d) => { d.open = false; });
+    closed = [];
+  };
+  window.addEventListener("beforeprint", open);
+  window.addEventListener("afterprint", close);
+}
