@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import mechgap as mg
 from mechgap.cli import app
+from mechgap.demo import run_demo
 from mechgap.doctor import Finding, examine, print_findings
 
 runner = CliRunner()
@@ -54,6 +55,10 @@ def test_trace_draws_and_saves(tmp_path: Path) -> None:
         (("trace", "bfs", "--p", "2"), "each in [0, 1]; got 2.0"),
         (("trace", "bfs", "--plot", "x.doc"), "must end in .png, .svg or .pdf"),
         (("trace", "bfs", "--plot", "no/such/x.png"), "the folder no/such does not exist"),
+        (("gap", "bfs", "--out", "no/such/x.html"), "the folder no/such does not exist"),
+        (("gap", "bsf"), "Did you mean 'bfs'"),
+        (("gap", "bfs", "--preset", "large"), "one of small, full; got 'large'"),
+        (("gap", "bfs", "--set", "hiden=4"), "Did you mean 'hidden'"),
         (("demo", "--out", "no/such/x.html"), "the folder no/such does not exist"),
     ],
 )
@@ -64,14 +69,27 @@ def test_a_mistake_ends_in_its_message(words: tuple[str, ...], message: str) -> 
     assert "Traceback" not in done.stderr
 
 
-def test_demo_writes_a_page_that_needs_nothing_else(tmp_path: Path) -> None:
-    done = runner.invoke(app, ["demo", "--out", str(tmp_path / "page.html")])
-    assert done.exit_code == 0, done.output
+def test_demo_shows_every_stage_and_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny = {"seeds": 2, "steps": 4, "hidden": 4, "sizes": [4], "length_generalize": False}
+    run_demo(tmp_path / "page.html", tmp_path / "runs", tiny)
+    said = capsys.readouterr().out
+    assert said.count("certificate (quick): ok") == 2
+    assert said.count("0 of the compiled network's hints and outputs differ") == 2
+    assert "attention apart from compiled, decisive rows" in said
     page = (tmp_path / "page.html").read_text()
-    assert page.count("<svg") == 6
-    assert "0 of its hints and outputs differ" in page
-    assert "bellman_ford" in page
     assert not any(link in page for link in ("<script src", "<link", "@import", 'src="http'))
+
+
+def test_gap_takes_settings_and_keeps_what_is_finished(tmp_path: Path) -> None:
+    words = ["gap", "dfs_simplified", "--seeds", "1", "--steps", "2", "--out", str(tmp_path / "page.html")]
+    for setting in ("hidden=4", "sizes=[4]", "length_generalize=false"):
+        words += ["--set", setting]
+    for _ in range(2):
+        done = runner.invoke(app, [*words, "--folder", str(tmp_path / "runs")])
+        assert done.exit_code == 0, done.output
+        assert "has no program to compile yet: only its hints are compared" in done.output
+    assert len(list((tmp_path / "runs" / "runs").iterdir())) == 1
+    assert (tmp_path / "page.html").stat().st_size > 10_000
 
 
 def test_compile_prints_the_certificate(tmp_path: Path) -> None:

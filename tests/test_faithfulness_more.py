@@ -12,7 +12,14 @@ import mechgap as mg
 from mechgap.faithfulness.causal import ABOUT, swap_attention
 from mechgap.faithfulness.clusters import attention_distances, find_clusters
 from mechgap.faithfulness.correlation import correlate, implied_count, mean_interval
-from mechgap.faithfulness.landscape import landscapes, load_landscapes, loss_of, random_direction, save_landscapes
+from mechgap.faithfulness.landscape import (
+    landscapes,
+    load_landscapes,
+    loss_of,
+    random_direction,
+    save_landscapes,
+    scores_under_noise,
+)
 from mechgap.faithfulness.probes import Probe, attention_of, probe
 from mechgap.faithfulness.stability import first_step, redundant, rotated, variants
 from mechgap.faithfulness.study import run_study
@@ -160,7 +167,13 @@ def test_a_landscape_has_the_network_in_its_middle(networks: ClrsNet, on: Probe,
     save_landscapes(tmp_path, found)
     for x, again in zip(found, load_landscapes(tmp_path), strict=True):
         np.testing.assert_array_equal(x.loss, again.loss)
-        assert (x.name, x.scale, x.sharpness) == (again.name, again.scale, again.sharpness)
+        assert (x.name, x.scale, x.sharpness, x.noise) == (again.name, again.scale, again.sharpness, again.noise)
+
+
+def test_noise_hurts_the_compiled_network_and_none_does_not(compiled: mg.Compiled, on: Probe) -> None:
+    found = scores_under_noise(compiled.network, on.batch, key=jax.random.key(0), scales=(1.0,), draws=4)
+    assert found["0"] == 1.0
+    assert found["1"] < 0.9
 
 
 @pytest.mark.parametrize("name", ["bfs", "bellman_ford"])
@@ -208,7 +221,8 @@ def test_one_ensemble_starts_from_several_networks(compiled: mg.Compiled) -> Non
     configs = [CONFIG.with_settings({**settings, "init_from": f"form {i}"}) for i in range(2)]
     found = fit(configs, init_from=starts, quiet=True)
     for member, start in zip(range(4), (0, 0, 1, 1), strict=True):
-        np.testing.assert_array_equal(found.member(member).processor.skip.weight, starts[start].processor.skip.weight)
+        weights = (found.member(member).processor.skip.weight, starts[start].processor.skip.weight)
+        np.testing.assert_allclose(*weights, atol=1e-20)
     with pytest.raises(ValueError, match="one per config: 2; got 3"):
         fit(configs, init_from=[*starts, starts[0]], quiet=True)
 

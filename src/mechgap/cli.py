@@ -153,6 +153,24 @@ def sweep(
 
 
 @app.command()
+def gap(
+    algorithm: AlgorithmName,
+    seeds: Annotated[int | None, typer.Option(help="How many networks; by default the preset's.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of the optimiser; by default the preset's.")] = None,
+    preset: Annotated[str, typer.Option(help="small (minutes on two cores) or full (the paper's settings).")] = "small",
+    settings: Settings = None,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    folder: Annotated[Path, typer.Option(help="For results; what is finished is not repeated.")] = Path("runs"),
+) -> None:
+    """Compile, train, and measure the gap between the two; ends with a page about it."""
+    from mechgap.report.gap_study import measure_and_report
+    from mechgap.training.config import parse_assignments
+
+    given = {name: value for name, value in (("seeds", seeds), ("steps", steps)) if value is not None}
+    measure_and_report(algorithm, out, folder, preset, given | parse_assignments(settings or []))
+
+
+@app.command()
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Result folders of one algorithm; several stand side by side.")],
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
@@ -170,6 +188,26 @@ def report(
 
 
 @app.command()
+def paper(
+    what: Annotated[list[str], typer.Argument(help="list, doc, all, or tables and figures such as table10.")],
+    preset: Annotated[str, typer.Option(help="quick (minutes on two cores) or full (the paper's budget).")] = "quick",
+    folder: Annotated[
+        Path | None, typer.Option(help="Results; by default runs/paper-quick for quick runs, else results.")
+    ] = None,
+    runs: Annotated[Path, typer.Option(help="Where training keeps its checkpoints, and pages of figures go.")] = Path(
+        "runs"
+    ),
+    out: Annotated[Path, typer.Option(help="What doc writes.")] = Path("docs/reproduction.md"),
+    settings: Settings = None,
+) -> None:
+    """Regenerate the paper's tables and figures, the paper's number beside ours."""
+    from mechgap.report.paper.command import answer
+    from mechgap.training.config import parse_assignments
+
+    answer(what, preset, folder, runs, out, parse_assignments(settings or []))
+
+
+@app.command()
 def doctor() -> None:
     """Print versions, devices and folders, and what to do about anything that is wrong."""
     from mechgap.doctor import examine, print_findings
@@ -181,11 +219,12 @@ def doctor() -> None:
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    folder: Annotated[Path, typer.Option(help="For results; what is finished is not repeated.")] = Path("runs"),
 ) -> None:
-    """A first look, in about a minute on a laptop: trace two algorithms and write a page about them."""
+    """A first look, in about three minutes: compile two algorithms, train one, and write a page about the gap."""
     from mechgap.demo import run_demo
 
-    run_demo(out)
+    run_demo(out, folder)
 
 
 def main() -> None:

@@ -113,7 +113,7 @@ def noise_survival(
     )
 
 
-def shaken(network: Any, scale: float, kind: str, *, key: PRNGKeyArray) -> Any:
+def shaken(network: Any, scale: Any, kind: str, *, key: PRNGKeyArray) -> Any:
     """The same network with noise on every weight and bias."""
     weights, rest = eqx.partition(network, eqx.is_inexact_array)
     leaves, structure = jax.tree.flatten(weights)

@@ -8,6 +8,7 @@ import numpy as np
 
 from mechgap.faithfulness.clusters import Clusters
 from mechgap.faithfulness.correlation import Correlation, mean_interval
+from mechgap.faithfulness.landscape import Landscape
 from mechgap.report.gap_words import (
     BASELINES,
     NOTHING,
@@ -165,23 +166,29 @@ def cluster_table(analysis: Analysis) -> PageTable | None:
 
 
 def sharpness_table(runs: Sequence[Analysis]) -> PageTable | None:
-    """How much the loss rises at a distance from a network, averaged over random directions."""
-    rows: dict[str, dict[str, dict[str, float]]] = {}
+    """How much the loss rises at a distance from a network, and how it scores under noise."""
+    rows: dict[str, dict[str, Landscape]] = {}
     for analysis in runs:
         for entry in analysis.run.landscapes:
-            rows.setdefault(entry.name, {})[analysis.run.label] = entry.sharpness
-    radii = sorted({r for table in rows.values() for s in table.values() for r in s if r != "loss"}, key=float)
+            rows.setdefault(entry.name, {})[analysis.run.label] = entry
+    found = [entry for table in rows.values() for entry in table.values()]
+    radii = sorted({r for entry in found for r in entry.sharpness if r != "loss"}, key=float)
+    scales = sorted({scale for entry in found for scale in entry.noise}, key=float)
     if not radii:
         return None
+
+    def cells(entry: Landscape) -> tuple[str, ...]:
+        rises = [number(entry.sharpness.get(r)) for r in radii]
+        return number(entry.sharpness.get("loss")), *rises, *(number(entry.noise.get(s)) for s in scales)
+
     groups = tuple(
-        Group(
-            name,
-            tuple((label, number(s.get("loss")), *(number(s.get(r)) for r in radii)) for label, s in table.items()),
-        )
-        for name, table in rows.items()
+        Group(name, tuple((label, *cells(entry)) for label, entry in table.items())) for name, table in rows.items()
     )
-    header = ("run", "loss", *(f"rise at {r}" for r in radii))
-    note = "The rise of the loss at a distance from the network, in norms of its weights; a flat minimum rises little."
+    header = ("run", "loss", *(f"rise at {r}" for r in radii), *(f"score, noise {s}" for s in scales))
+    note = (
+        "The rise of the loss at a distance from the network, in norms of its weights; a flat minimum rises little. "
+        "The score is that with every weight shaken by as much of itself."
+    )
     return PageTable("Sharpness", header, groups, note)
 
 

@@ -187,7 +187,8 @@ def _read_landscapes(file: Path) -> tuple[Landscape, ...]:
         axis, loss = tensors[f"{place}/axis"], tensors[f"{place}/loss"]
         if loss.shape != (len(axis), len(axis)):
             raise ValueError(f"{file}: {place}/loss has shape {loss.shape}; {len(axis)} x {len(axis)} was expected.")
-        found.append(Landscape(about["name"], about["scale"], axis, loss, dict(about.get("sharpness") or {})))
+        rises, noise = (dict(about.get(what) or {}) for what in ("sharpness", "noise"))
+        found.append(Landscape(about["name"], about["scale"], axis, loss, rises, noise))
     return tuple(found)
 
 
