@@ -70,7 +70,7 @@ def variants(
 
 def first_step(network: ClrsNet, batch: Batch) -> FirstStep:
     """The loss and its gradient before any training."""
-    loss, gradient = jax.jit(jax.value_and_grad(loss_of))(network, batch)
+    loss, gradient = _loss_and_gradient(network, batch)
     through = (
         gradient.processor.sender,
         gradient.processor.receiver,
@@ -172,6 +172,11 @@ def _exactly(a: Array, b: Array) -> Array:
 def _orthogonal(width: int, key: PRNGKeyArray) -> Float[Array, "width width"]:
     q, r = jnp.linalg.qr(jax.random.normal(key, (width, width)))
     return q * jnp.sign(jnp.diagonal(r))
+
+
+@jax.jit
+def _loss_and_gradient(network: ClrsNet, batch: Batch) -> tuple[Array, ClrsNet]:
+    return jax.value_and_grad(loss_of)(network, batch)
 
 
 def _norm(tree: Any) -> float:

@@ -60,6 +60,7 @@ def write_report(
     out: str | Path,
     figures: str | Path | None = None,
     paper: Mapping[str, Any] | None = None,
+    note: str | None = None,
 ) -> list[str]:
     """Write one page about one or more runs of an algorithm, and say what is wrong with their files.
 
@@ -68,6 +69,7 @@ def write_report(
         out: the HTML file.
         figures: also draw the figures into this folder, as SVG, PNG and PDF.
         paper: numbers to print beside ours: by the name of a measure, "correlation/MEASURE" or "causal/CONDITION".
+        note: what a reader must know first, such as that these are quick runs.
 
     Returns:
         One line per problem; empty where all is well. The page shows the same lines.
@@ -79,7 +81,7 @@ def write_report(
     analyses = [analyse(run) for run in runs]
     problems = [problem for run in runs for problem in run.problems]
     shown = [a for a in analyses if a.run.algorithm is not None or a.run.gap is not None or a.run.history]
-    write_text(out, render(shown, problems, paper or {}))
+    write_text(out, render(shown, problems, paper or {}, note))
     if figures is not None:
         from mechgap.report.gap_figures import save_figures
 
@@ -87,7 +89,7 @@ def write_report(
     return problems
 
 
-def render(runs: Sequence[Analysis], problems: Sequence[str], paper: Paper) -> str:
+def render(runs: Sequence[Analysis], problems: Sequence[str], paper: Paper, note: str | None = None) -> str:
     """The page as text."""
     try:
         from jinja2 import Environment
@@ -100,6 +102,7 @@ def render(runs: Sequence[Analysis], problems: Sequence[str], paper: Paper) -> s
     values: dict[str, Any] = {
         "title": _title(runs),
         "subtitle": _subtitle(runs),
+        "note": note,
         "css": page.joinpath("page.css").read_text("utf-8"),
         "js": f'(() => {{\n"use strict";\n{scripts}}})();',
         "data": data.json(),

@@ -1,0 +1,111 @@
+"""What `mechgap paper` does: run, compare, list, and write the document."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from mechgap.report.paper.catalogue import Item, find_items, load_items, paper_numbers
+from mechgap.report.paper.document import LINE_HEADER, heading, line_cells, write_document
+from mechgap.report.paper.lines import Comparison, paper_table
+from mechgap.report.paper.runs import FOLDERS, results_folder, run_item
+from mechgap.report.paper.verdicts import NEVER
+
+QUICK = (
+    "QUICK: a few small networks, trained briefly on small graphs. This shows that everything runs; it is not the "
+    "paper's budget, and says nothing about the paper. For that: --preset full, on an accelerator."
+)
+COLOURS = {"reproduced": "green", "differs": "yellow", "cannot": "magenta", "never": "dim", "too": "dim"}
+
+
+def answer(
+    words: Sequence[str],
+    preset: str,
+    folder: Path | None,
+    runs: Path,
+    out: Path,
+    changes: Mapping[str, Any],
+) -> None:
+    """Do what the words of `mechgap paper` say.
+
+    Args:
+        words: "list", "doc", "all", or names of items.
+        preset: "quick" or "full", for what is run.
+        folder: of the results; by default runs/paper-quick for quick runs, and results for everything else.
+        runs: where training keeps checkpoints, and where pages of figures go.
+        out: the file that "doc" writes.
+        changes: settings that replace those of the preset.
+    """
+    console = Console()
+    if list(words) == ["list"]:
+        print_list(folder or FOLDERS["full"], console)
+    elif list(words) == ["doc"]:
+        write_document(folder or FOLDERS["full"], out)
+        console.print(f"wrote {out}", highlight=False)
+    else:
+        place = results_folder(preset, folder)
+        for item in find_items(words):
+            run_item(
+                item.name, preset, place, runs=runs, changes=changes, say=lambda said: console.print(f"[dim]{said}")
+            )
+            compared = paper_table(item, place)
+            print_comparison(compared, console)
+            if compared.small:
+                console.print(f"[bold yellow]{QUICK}")
+            if item.section:
+                _write_pages(item, place, runs, console, compared.small)
+
+
+def print_list(folder: Path, console: Console) -> None:
+    """Every item: what it needs, and how it stands."""
+    table = Table(title=f"Mind the Gap: tables and figures, with the results in {folder}", title_justify="left")
+    for column in ("item", "shows", "studies", "networks", "run on", "verdict"):
+        table.add_column(column)
+    for item in load_items().values():
+        compared = paper_table(item, folder)
+        verdict = f"[italic]{NEVER}" if compared.verdict == NEVER else compared.verdict
+        table.add_row(item.name, item.title, ", ".join(item.studies), compared.networks, compared.date, verdict)
+    console.print(table)
+
+
+def print_comparison(compared: Comparison, console: Console) -> None:
+    """One item beside the paper, as tables."""
+    item = compared.item
+    if compared.lines:
+        cells = [line_cells(line) for line in compared.lines]
+        shown = [i for i in range(len(LINE_HEADER)) if i == 0 or any(row[i] for row in cells)]
+        table = Table(title=heading(item), title_justify="left")
+        for i in shown:
+            table.add_column(LINE_HEADER[i])
+        for line, row in zip(compared.lines, cells, strict=True):
+            first = line.verdict.split(" ")[0].rstrip(":") if line.verdict else ""
+            table.add_row(*(row[i] for i in shown), style=COLOURS.get(first))
+        console.print(table)
+    for details in compared.details:
+        table = Table(title=details.title, title_justify="left")
+        for name in details.header:
+            table.add_column(name)
+        for values in details.rows:
+            table.add_row(*values)
+        console.print(table)
+    if item.drawn:
+        console.print(f"{heading(item)}: mechgap inspect draws it; ours is docs/{item.drawn}", highlight=False)
+
+
+def _write_pages(item: Item, folder: Path, runs: Path, console: Console, quick: bool) -> None:
+    """The figure itself, in a page that can be opened in a browser; without jinja2 there are tables only."""
+    try:
+        import jinja2  # noqa: F401
+    except ImportError:
+        console.print("[dim]no page: writing one needs jinja2 (pip install 'mechgap[report]')")
+        return
+    from mechgap.report.gap_report import write_report
+
+    runs.mkdir(parents=True, exist_ok=True)
+    for study in item.studies:
+        out = runs / f"{item.name}_{study}.html"
+        for problem in write_report([folder / study], out, paper=paper_numbers(study), note=QUICK if quick else None):
+            console.print(f"[red]{problem}", highlight=False)
+        console.print(f"drawn in the section '{item.section}' of {out}", highlight=False)
