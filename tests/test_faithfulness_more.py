@@ -227,6 +227,7 @@ def test_one_ensemble_starts_from_several_networks(compiled: mg.Compiled) -> Non
         fit(configs, init_from=[*starts, starts[0]], quiet=True)
 
 
+@pytest.mark.slow
 def test_a_study_leaves_everything_a_report_needs(tmp_path: Path) -> None:
     config = CONFIG.with_settings({"hidden": 8})
     ensemble, found = run_study(config, tmp_path / "study", splits=("validation",), samples=2, points=3, quiet=True)
