@@ -120,7 +120,7 @@ def test_bellman_ford_under_a_layer_norm(family: str, n: int) -> None:
     assert result.error <= 2e-4
 
 
-@pytest.mark.parametrize("name", mg.program_names())
+@pytest.mark.parametrize("name", mg.program_names("graph"))
 def test_full_certificates(name: str) -> None:
     certificate = mg.compile(name, hidden=16, max_nodes=64, certify="full").certificate
     print(certificate)

@@ -29,7 +29,7 @@ def text_of(tables) -> str:
     return console.export_text()
 
 
-@pytest.mark.parametrize("name", mg.program_names())
+@pytest.mark.parametrize("name", mg.program_names("graph"))
 @pytest.mark.parametrize("hidden", [None, 128])
 def test_the_tables_name_every_channel(name: str, hidden: int | None) -> None:
     net = compiled(name, hidden=hidden)
@@ -66,7 +66,7 @@ def test_minimal_models_have_the_documented_size(name: str, hidden: int, total: 
     assert f"| {total:,} | {counts['all'][1]} |" in row
 
 
-@pytest.mark.parametrize("name", mg.program_names())
+@pytest.mark.parametrize("name", mg.program_names("graph"))
 @pytest.mark.parametrize("options", [{"hidden": None}, {"hidden": 128}, {"hidden": 128, "layer_norm": True}])
 def test_panels_hold_every_weight_that_is_not_0(name: str, options: dict) -> None:
     """The cropping leaves nothing out; equal decoders are drawn once, the norm not at all."""

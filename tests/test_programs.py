@@ -14,7 +14,7 @@ from mechgap.programs.expressions import edge, lift, maximum, me, other, when
 from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind, argmin, match, mean
 from mechgap.programs.graph_interpreter import RangeError
 
-PROGRAMS = {name: mg.program(name) for name in mg.program_names()}
+PROGRAMS = {name: mg.program(name) for name in mg.program_names("graph")}
 
 
 @given(weighted_graphs())

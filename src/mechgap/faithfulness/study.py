@@ -93,7 +93,7 @@ def run_study(
 
 def compiled_for(config: TrainConfig) -> Compiled | None:
     """The compiled network to compare with, in as many channels as were trained; None where there is no program."""
-    if config.algorithm not in program_names():
+    if config.algorithm not in program_names("graph"):
         return None
     return compile_program(config.algorithm, hidden=max(config.hidden, 16), certify="none")
 

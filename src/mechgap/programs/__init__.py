@@ -1,4 +1,4 @@
-"""Stage 2: programs, frozen values with a meaning: graph programs and their interpreter, and a library of them."""
+"""Stage 2: programs, frozen values with a meaning: graph and ALTA programs, their interpreters, and a library."""
 
 import importlib
 import inspect
@@ -6,21 +6,39 @@ from typing import Any
 
 from mechgap.algorithms.inputs import nearest
 
-# Name -> the function that writes the program; its arguments are the program's parameters.
+# Kind -> name -> the function that writes the program; its arguments are the program's parameters.
 REGISTRY = {
-    "bellman_ford": "relaxation.bellman_ford",
-    "bfs": "spreading.bfs",
-    "connected_components": "relaxation.connected_components",
-    "k_hop": "relaxation.k_hop",
-    "widest_path": "relaxation.widest_path",
+    "graph": {
+        "bellman_ford": "relaxation.bellman_ford",
+        "bfs": "spreading.bfs",
+        "connected_components": "relaxation.connected_components",
+        "k_hop": "relaxation.k_hop",
+        "widest_path": "relaxation.widest_path",
+    },
+    "alta": {
+        "addition": "addition.addition",
+        "dyck_1": "brackets.dyck_1",
+        "dyck_2": "brackets.dyck_2",
+        "histogram": "sequences.histogram",
+        "most_frequent": "sequences.most_frequent",
+        "parity_sequential_absolute": "parity.parity_sequential_absolute",
+        "parity_sequential_relative": "parity.parity_sequential_relative",
+        "parity_sum_mod_2": "parity.parity_sum_mod_2",
+        "parity_sum_mod_2_intermediate": "parity.parity_sum_mod_2_intermediate",
+        "reverse": "sequences.reverse",
+        "sort": "sequences.sort",
+        "sort_unique": "sequences.sort_unique",
+        "subleq": "subleq.subleq",
+    },
 }
 
 
 def program(name: str, **parameters: Any) -> Any:
     """The program of that name; parameters such as `max_distance` have defaults."""
-    if name not in REGISTRY:
-        raise ValueError(f"No program {name!r}. {nearest(name, REGISTRY)}")
-    module, function = REGISTRY[name].split(".")
+    homes = {known: home for group in REGISTRY.values() for known, home in group.items()}
+    if name not in homes:
+        raise ValueError(f"No program {name!r}. {nearest(name, homes)}")
+    module, function = homes[name].split(".")
     write = getattr(importlib.import_module(f"mechgap.programs.library.{module}"), function)
     known = tuple(inspect.signature(write).parameters)
     for given in parameters:
@@ -29,6 +47,8 @@ def program(name: str, **parameters: Any) -> Any:
     return write(**parameters)
 
 
-def program_names() -> tuple[str, ...]:
-    """The names that `program` knows."""
-    return tuple(REGISTRY)
+def program_names(kind: str | None = None) -> tuple[str, ...]:
+    """The names that `program` knows; of one kind, "graph" or "alta", or of all."""
+    if kind is not None and kind not in REGISTRY:
+        raise ValueError(f"Programs are of the kinds {', '.join(REGISTRY)}; got {kind!r}.")
+    return tuple(name for known, group in REGISTRY.items() if kind in (None, known) for name in group)

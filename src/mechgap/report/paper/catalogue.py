@@ -65,7 +65,7 @@ class Study:
 
     def files(self) -> list[str]:
         """What a finished result holds beside its scores; swaps of attention need a program."""
-        compiled = self.settings["algorithm"] in program_names()
+        compiled = self.settings["algorithm"] in program_names("graph")
         measured = [FILES[what] for what in self.measure if compiled or what != "causal"]
         return ["metrics.json", "config.json", *measured, *([FIRST_STEP] if self.margins else [])]
 

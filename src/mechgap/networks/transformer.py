@@ -1,0 +1,192 @@
+"""A Transformer encoder or decoder: ALTA programs are compiled into it, and it is what gets trained on the same tasks.
+
+    x = tokens[ids] + positions                                          (positions may be left out)
+    per layer:  x = x + Σ_h softmax_j(q_i · k_j + bias_{j - i}) v_j O_h     with a null slot that attends nothing
+                x = x + mlp(x)                                            clipped ReLU, 2 or 4 layers
+
+All layers share one block (a Universal Transformer), or have one each. There is no batch axis: map over it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from mechgap.networks.layers import Linear
+
+NEVER = -1e9  # the logit of what must not be looked at
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """What is fixed about a Transformer.
+
+    Attributes:
+        causal: a position looks at itself and earlier ones only.
+        shared: all layers share one block.
+        precision: of matrix products; None for JAX's default.
+    """
+
+    causal: bool = False
+    shared: bool = True
+    precision: str | None = None
+
+
+class Heads(eqx.Module):
+    """All attention heads of a layer; the widths are those of the widest head.
+
+    Attributes:
+        query, key, value, out: per head, from and to the residual stream.
+        relative: per head, what is added to the logit at each distance key - query from -span to span; beyond, the ends
+            count.
+        null: per head, the logit of a slot that is always there and adds nothing to the stream.
+    """
+
+    query: Float[Array, "*layers heads d k"]
+    key: Float[Array, "*layers heads d k"]
+    value: Float[Array, "*layers heads d m"]
+    out: Float[Array, "*layers heads m d"]
+    relative: Float[Array, "*layers heads distances"]
+    null: Float[Array, "*layers heads"]
+
+
+class Block(eqx.Module):
+    """One layer."""
+
+    heads: Heads | None
+    mlp: tuple[Linear, ...]
+
+
+class Layer(NamedTuple):
+    """What one layer did: the stream after attention and after the MLP, and the attention [heads, L, L]."""
+
+    attended: Float[Array, "length d"]
+    stream: Float[Array, "length d"]
+    attention: Float[Array, "heads length length"]
+
+
+class Transformer(eqx.Module):
+    """A Transformer over tokens.
+
+    Attributes:
+        tokens: the embedding of every token.
+        positions: the embedding of every position, or None.
+        block: of all layers, with a leading layer axis where they are not shared.
+        output: reads the result off the stream.
+    """
+
+    tokens: Float[Array, "inputs d"]
+    positions: Float[Array, "positions d"] | None
+    block: Block
+    output: Linear
+    config: TransformerConfig = eqx.field(static=True)
+
+    def embed(self, ids: Int[Array, " length"]) -> Float[Array, "length d"]:
+        """The stream before the first layer."""
+        x = self.tokens[ids]
+        return x if self.positions is None else x + self.positions[: ids.shape[0]]
+
+    def layer(self, block: Block, x: Float[Array, "length d"], inside: Bool[Array, " length"]) -> Layer:
+        """Apply one layer; positions that are not inside are not looked at."""
+        with jax.default_matmul_precision(self.config.precision):
+            attended, attention = x, jnp.zeros((0, *x.shape[:1] * 2), x.dtype)
+            if block.heads is not None:
+                added, attention = self._attend(block.heads, x, inside)
+                attended = x + added
+            hidden = attended
+            for i, layer in enumerate(block.mlp):
+                hidden = layer(hidden)
+                hidden = clipped(hidden) if i + 1 < len(block.mlp) else hidden
+            return Layer(attended, attended + hidden if block.mlp else attended, attention)
+
+    def read(self, x: Float[Array, "length d"]) -> Float[Array, "length outputs"]:
+        """The result of a stream."""
+        with jax.default_matmul_precision(self.config.precision):
+            return self.output(x)
+
+    def _attend(self, heads: Heads, x: Array, inside: Array) -> tuple[Array, Array]:
+        length = x.shape[0]
+        query, key = (jnp.einsum("ld,hdk->hlk", x, w) for w in (heads.query, heads.key))
+        logits = jnp.einsum("hik,hjk->hij", query, key) + _by_distance(heads.relative, length)
+        here = jnp.arange(length)
+        allowed = inside[None, :] & ((here[None, :] <= here[:, None]) if self.config.causal else True)
+        logits = jnp.where(allowed, logits, NEVER)
+        null = jnp.broadcast_to(heads.null[:, None, None], (*logits.shape[:2], 1))
+        attention = jax.nn.softmax(jnp.concatenate([logits, null], axis=-1), axis=-1)[..., :-1]
+        value = jnp.einsum("ld,hdm->hlm", x, heads.value)
+        return jnp.einsum("hij,hjm,hmd->id", attention, value, heads.out), attention
+
+
+class Halt(NamedTuple):
+    """When an execution has ended: `vector · x` is above ½ at every position."""
+
+    vector: Float[Array, " d"]
+
+
+class Execution(NamedTuple):
+    """A batch that was run: the last stream, how many layers each took, and whether each ended by itself."""
+
+    stream: Float[Array, "batch length d"]
+    layers: Int[Array, " batch"]
+    halted: Bool[Array, " batch"]
+    flagged: Bool[Array, "batch length"]
+
+
+def run_batch(
+    net: Transformer,
+    ids: Int[Array, "batch length"],
+    lengths: Int[Array, " batch"],
+    *,
+    layers: int,
+    halt: Halt | None = None,
+    flag: Any = None,
+) -> Execution:
+    """Run a batch until every execution has halted, or for at most `layers` layers.
+
+    Args:
+        net: shared layers run as often as needed; otherwise it has at least `layers` of them.
+        ids: sequences; what lies beyond a length is ignored.
+        lengths: of the sequences.
+        layers: the most.
+        halt: when an execution has ended; its stream stays as it is from then on. None runs all layers.
+        flag: (stream after attention [length, d]) -> [length], collected over all layers: positions to be reported.
+    """
+    inside = jnp.arange(ids.shape[1]) < lengths[:, None]
+
+    def ended(x: Array) -> Array:
+        if halt is None:
+            return jnp.zeros(len(ids), bool)
+        return jnp.all((x @ halt.vector > 0.5) | ~inside, axis=1)
+
+    def more(carry: tuple) -> Array:
+        t, _, done, _, _ = carry
+        return (t < layers) & ~jnp.all(done)
+
+    def advance(carry: tuple) -> tuple:
+        t, x, done, taken, flagged = carry
+        block = net.block if net.config.shared else jax.tree.map(lambda w: w[t], net.block)
+        seen = jax.vmap(lambda one, where: net.layer(block, one, where))(x, inside)
+        running = ~done
+        if flag is not None:
+            flagged = flagged | (jax.vmap(flag)(seen.attended) & inside & running[:, None])
+        x = jnp.where(running[:, None, None], seen.stream, x)
+        return t + 1, x, done | ended(x), taken + running, flagged
+
+    x = jax.vmap(net.embed)(ids)
+    start = (jnp.int32(0), x, ended(x), jnp.zeros(len(ids), jnp.int32), jnp.zeros(ids.shape, bool))
+    _, x, done, taken, flagged = jax.lax.while_loop(more, advance, start)
+    return Execution(x, taken, done, flagged)
+
+
+def clipped(x: Array) -> Array:
+    """The clipped ReLU: 0 below 0, 1 above 1."""
+    return jnp.clip(x, 0, 1)
+
+
+def _by_distance(relative: Float[Array, "heads distances"], length: int) -> Float[Array, "heads length length"]:
+    span = (relative.shape[-1] - 1) // 2
+    here = jnp.arange(length)
+    return relative[:, jnp.clip(here[None, :] - here[:, None], -span, span) + span]

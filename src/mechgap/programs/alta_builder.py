@@ -1,0 +1,153 @@
+"""How ALTA programs are written: drafts of variables, heads, and a function or rules become a frozen program."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mechgap.programs.alta import (
+    MOST_LAYERS,
+    AltaProgram,
+    Categorical,
+    Head,
+    Init,
+    Numeric,
+    Rule,
+    SetOf,
+    Text,
+    Value,
+    Variable,
+    output_of,
+)
+from mechgap.programs.alta_checks import draft_problems, rule_problems, structure_problems
+from mechgap.programs.alta_rules import minimised, rules_of_function
+from mechgap.programs.alta_rules import pure as pure
+
+
+def categorical(
+    name: str, size: int, default: int = 0, *, from_input: Callable | None = None, from_position: Callable | None = None
+) -> "Draft":
+    """A variable with `size` values, which starts from the input, from the position, or from `default`."""
+    return Draft(Categorical, name, {"size": size}, default, from_input, from_position)
+
+
+def numeric(
+    name: str,
+    buckets: Iterable[float],
+    default: float = 0.0,
+    *,
+    from_input: Callable | None = None,
+    from_position: Callable | None = None,
+) -> "Draft":
+    """A real variable; rules see the nearest of its buckets."""
+    rising = tuple(float(b) for b in buckets)
+    return Draft(Numeric, name, {"buckets": rising}, float(default), from_input, from_position)
+
+
+def set_of(
+    name: str,
+    size: int,
+    sets: Iterable[Iterable[int]],
+    default: Iterable[int] = (),
+    *,
+    from_input: Callable | None = None,
+    from_position: Callable | None = None,
+) -> "Draft":
+    """A variable whose value is one of `sets`, each of numbers below `size`."""
+    frozen = {"size": size, "sets": tuple(dict.fromkeys(frozenset(s) for s in sets))}
+    return Draft(SetOf, name, frozen, frozenset(default), from_input, from_position)
+
+
+def qkv(
+    name: str,
+    query: str,
+    key: str,
+    value: str,
+    relative: Iterable[int] = (),
+    buckets: Iterable[float] | None = None,
+) -> Head:
+    """A head that looks where the key matches the query."""
+    return Head(name, query, key, value, frozenset(relative), None if buckets is None else tuple(map(float, buckets)))
+
+
+def v_relative(name: str, value: str, position: int) -> Head:
+    """A head that looks at one relative position, e.g. -1 for the one before."""
+    return Head(name, None, None, value, frozenset({position}))
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A variable before the program's sizes are known."""
+
+    kind: type
+    name: str
+    fields: Mapping[str, Any]
+    default: Value
+    from_input: Callable | None
+    from_position: Callable | None
+
+    def made(self, input_size: int, positions: int | None) -> Variable:
+        """The variable, with its initial values as tables."""
+        if self.from_input is not None:
+            init = Init(by_input=tuple(_plain(self.from_input(i)) for i in range(input_size)))
+        elif self.from_position is not None:
+            init = Init(by_position=tuple(_plain(self.from_position(i)) for i in range(positions or 0)))
+        else:
+            init = Init(constant=_plain(self.default))
+        return self.kind(name=self.name, init=init, **self.fields)
+
+
+def alta_program(
+    name: str,
+    *,
+    variables: Iterable[Draft],
+    heads: Iterable[Head] = (),
+    mlp: Callable | Iterable[Rule] = (),
+    output: str,
+    input_size: int,
+    positions: int | None = None,
+    halt: tuple[str, int] | None = None,
+    layers: int | None = None,
+    causal: bool = False,
+    text: Text | None = None,
+    description: str = "",
+) -> AltaProgram:
+    """A program; what is wrong with it is said at once, all of it.
+
+    Args:
+        variables: see `categorical`, `numeric`, `set_of`.
+        heads: see `qkv`, `v_relative`.
+        mlp: a function of a mapping z: `z["x"]` reads the value at the start of the MLP, `z["x"] = v` writes; or rules.
+        output: the variable to read at the end.
+        input_size: how many different inputs there are.
+        positions: how many positions there can be, where a variable starts from its position.
+        halt: (variable, value); an execution has ended when it holds at every position.
+        layers: how many layers are run, where there is no halt; with one, the most (1000).
+        causal: heads look only at the own and earlier positions.
+        text: how text is read and written.
+        description: one line.
+    """
+    drafts, heads = tuple(variables), tuple(heads)
+    problems = list(draft_problems(drafts, input_size, positions, halt, layers))
+    made = () if problems else tuple(d.made(input_size, positions) for d in drafts)
+    problems = problems or list(structure_problems(made, heads, output, halt))
+    if problems:
+        raise ValueError(f"Program {name!r} is not well formed:\n  " + "\n  ".join(problems))
+    own = {v.name: v for v in made}
+    readable = own | {h.name: output_of(h, own[h.value]) for h in heads}
+    nullable = frozenset(h.name for h in heads)
+    given = rules_of_function(mlp, readable, nullable) if callable(mlp) else tuple(mlp)
+    problems = list(rule_problems(given, readable, nullable))
+    if problems:
+        shown = problems[:12] + ([f"... and {len(problems) - 12} more"] if len(problems) > 12 else [])
+        raise ValueError(f"Program {name!r} is not well formed:\n  " + "\n  ".join(shown))
+    most = layers if layers is not None else MOST_LAYERS
+    rules = minimised(given, readable, nullable)
+    return AltaProgram(name, input_size, positions, made, heads, rules, output, halt, most, causal, text, description)
+
+
+def _plain(value: Any) -> Value:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, set | frozenset):
+        return frozenset(value)
+    return value

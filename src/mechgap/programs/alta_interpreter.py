@@ -1,0 +1,249 @@
+"""What an ALTA program means: plain NumPy, all positions of all sequences at once, one layer after the other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mechgap.programs.alta import AltaProgram, Categorical, Head, Numeric, Rule, SetOf, Variable
+
+UNDEFINED = -1  # of a class or a set; a number that is undefined is NaN
+LARGEST_TABLE = 2**22
+Stream = dict[str, np.ndarray]  # name -> [B, L]: the class, the number, or the index of the set
+
+
+class UndefinedError(ValueError):
+    """A rule read the output of a head that had selected nothing, or different values."""
+
+
+@dataclass(frozen=True)
+class AltaTrace:
+    """Executions of a batch of sequences.
+
+    Attributes:
+        program: what was executed.
+        lengths: [B], of the sequences; the arrays are as long as the longest.
+        attended: per layer, the residual stream between attention and rules.
+        streams: the residual stream before the first layer, then after every layer.
+        used_undefined: per layer [B, L], where a rule read an undefined value, all its other tests holding.
+        layers: [B], how many layers each execution took.
+        halted: [B], whether it ended by itself.
+    """
+
+    program: AltaProgram
+    lengths: np.ndarray
+    attended: tuple[Stream, ...]
+    streams: tuple[Stream, ...]
+    used_undefined: tuple[np.ndarray, ...]
+    layers: np.ndarray
+    halted: np.ndarray
+
+    @property
+    def outputs(self) -> list[list[int]]:
+        """The output variable at every position, of every sequence."""
+        last = self.streams[-1][self.program.output]
+        return [last[i, :n].tolist() for i, n in enumerate(self.lengths)]
+
+    def check(self) -> None:
+        """Raise where an undefined value was used, or where an execution did not end."""
+        for layer, used in enumerate(self.used_undefined):
+            if used.any():
+                sample, position = np.argwhere(used)[0]
+                undefined = [
+                    n for n in sorted(self.program.nullable) if _undefined(self.attended[layer][n])[sample, position]
+                ]
+                where = f"in layer {layer + 1}, at position {position} of sequence {sample},"
+                raise UndefinedError(
+                    f"Program {self.program.name!r}: {where} a rule reads an undefined value; undefined there: "
+                    f"{', '.join(undefined)}. A head is undefined where it selects nothing, or different "
+                    f"values: test first whether there is something to read."
+                )
+        if self.program.halt is not None and not self.halted.all():
+            sample = int(np.argmin(self.halted))
+            raise ValueError(
+                f"Program {self.program.name!r} has not ended after {int(self.layers[sample])} layers on sequence "
+                f"{sample}: {self.program.halt[0]} is not {self.program.halt[1]} everywhere. Give more layers."
+            )
+
+
+def interpret(program: AltaProgram, inputs: Any, layers: int | None = None) -> AltaTrace:
+    """Execute a program on one sequence of input ids or a list of them; see `AltaProgram.interpret`."""
+    ids, lengths = batched(program, inputs)
+    most = program.layers if layers is None else layers
+    inside = np.arange(ids.shape[1]) < lengths[:, None]
+    rules = _Tables(program)
+    stream = _initial(program, ids)
+    streams, used = [stream], []
+    attended: list[Stream] = []
+    done = _ended(program, stream, inside)
+    taken = np.zeros(len(ids), int)
+    while len(attended) < most and not done.all():
+        seen = stream | {h.name: _attend(program, h, stream, inside) for h in program.heads}
+        written, wrong = rules.apply(seen)
+        running = ~done[:, None]
+        stream = {v.name: np.where(running, written[v.name], stream[v.name]) for v in program.variables}
+        attended.append(seen)
+        used.append(wrong & inside & running)
+        streams.append(stream)
+        taken += ~done
+        done = done | _ended(program, stream, inside)
+    return AltaTrace(program, lengths, tuple(attended), tuple(streams), tuple(used), taken, done)
+
+
+def batched(program: AltaProgram, inputs: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Sequences of input ids as one array, zeros at the end of the shorter ones, and their lengths."""
+    rows = [list(row) for row in inputs] if _is_nested(inputs) else [list(inputs)]
+    if not rows or any(not row for row in rows):
+        raise ValueError(f"Program {program.name!r} needs at least one input id per sequence; got an empty sequence.")
+    for row in rows:
+        bad = [x for x in row if not (isinstance(x, int | np.integer) and 0 <= x < program.input_size)]
+        if bad:
+            raise ValueError(f"Input ids of {program.name!r} are 0..{program.input_size - 1}; got {bad[0]!r}.")
+        if program.positions is not None and len(row) > program.positions:
+            raise ValueError(
+                f"Program {program.name!r} has {program.positions} positions; got a sequence of {len(row)}. "
+                f"Build it with more positions."
+            )
+    lengths = np.array([len(row) for row in rows])
+    ids = np.zeros((len(rows), lengths.max()), int)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = row
+    return ids, lengths
+
+
+def bucket_of(variable: Numeric, x: np.ndarray) -> np.ndarray:
+    """The index of the nearest bucket; -1 for NaN, and halfway between two."""
+    middles = np.array(variable.middles)
+    found = np.searchsorted(middles, x)
+    between = np.any(np.abs(x[..., None] - middles) < np.array(variable.tolerances), axis=-1)
+    return np.where(np.isnan(x) | between, UNDEFINED, found)
+
+
+def members_of(variable: Variable, x: np.ndarray) -> np.ndarray:
+    """What rules see of a variable: the index in its domain, -1 where it is undefined."""
+    return bucket_of(variable, x) if isinstance(variable, Numeric) else x
+
+
+def _initial(program: AltaProgram, ids: np.ndarray) -> Stream:
+    def start(variable: Variable) -> np.ndarray:
+        init = variable.init
+        if init.by_input is not None:
+            return np.array([_stored(variable, v) for v in init.by_input])[ids]
+        if init.by_position is not None:
+            values = np.array([_stored(variable, v) for v in init.by_position])
+            return np.broadcast_to(values[: ids.shape[1]], ids.shape)
+        return np.full(ids.shape, _stored(variable, init.constant))
+
+    return {v.name: start(v) for v in program.variables}
+
+
+def _stored(variable: Variable, value: Any) -> Any:
+    match variable:
+        case SetOf():
+            return variable.sets.index(value)
+        case Numeric():
+            return float(value)
+        case _:
+            return int(value)
+
+
+def _attend(program: AltaProgram, head: Head, stream: Stream, inside: np.ndarray) -> np.ndarray:
+    """A head's output: the value it selects, or undefined where there is none, or more than one."""
+    batch, length = inside.shape
+    selected = np.broadcast_to(inside[:, None, :], (batch, length, length))
+    here = np.arange(length)
+    if head.query is not None and head.key is not None:
+        selected = selected & _matches(program.variable(head.query), stream[head.query], stream[head.key])
+    if head.relative:
+        selected = selected & np.isin(here[None, :] - here[:, None], sorted(head.relative))
+    if program.causal:
+        selected = selected & (here[None, :] <= here[:, None])
+    value = stream[head.value][:, None, :]
+    count = selected.sum(-1)
+    if isinstance(program.variable(head.value), Numeric):
+        total = np.where(selected, value, 0.0).sum(-1)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    lowest = np.where(selected, value, np.iinfo(int).max).min(-1)
+    highest = np.where(selected, value, -1).max(-1)
+    return np.where((count > 0) & (lowest == highest), highest, UNDEFINED)
+
+
+def _matches(query: Variable, queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    if isinstance(query, Categorical):
+        return queries[:, :, None] == keys[:, None, :]
+    assert isinstance(query, SetOf)
+    members = np.array([[i in s for i in range(query.size)] for s in query.sets])  # [sets, size]
+    return members[queries[:, :, None], keys[:, None, :]]
+
+
+def _ended(program: AltaProgram, stream: Stream, inside: np.ndarray) -> np.ndarray:
+    if program.halt is None:
+        return np.zeros(len(inside), bool)
+    name, value = program.halt
+    return np.all((stream[name] == value) | ~inside, axis=1)
+
+
+def _undefined(x: np.ndarray) -> np.ndarray:
+    return np.isnan(x) if x.dtype.kind == "f" else x == UNDEFINED
+
+
+class _Tables:
+    """Rules as tables: all rules that test the same variables and write the same one are one look-up.
+
+    A table has one entry per combination of the variables' values, undefined included: the new value, nothing, or that
+    an undefined value was read. Where the combinations are too many, the rules are tried one by one.
+    """
+
+    NOTHING, USED = -1, -2
+
+    def __init__(self, program: AltaProgram):
+        self.program, self.readable = program, program.readable
+        groups: dict[tuple[str, tuple[str, ...]], list[Rule]] = {}
+        for rule in program.rules:
+            groups.setdefault((rule.target, tuple(name for name, _ in rule.tests)), []).append(rule)
+        self.tables = [(target, names, *self._table(names, rules)) for (target, names), rules in groups.items()]
+
+    def apply(self, seen: Stream) -> tuple[Stream, np.ndarray]:
+        """What all rules write, and where one read something undefined."""
+        members = {name: members_of(v, seen[name]) for name, v in self.readable.items()}
+        written = dict(seen)
+        used = np.zeros(next(iter(seen.values())).shape, bool)
+        for target, names, sizes, values, table in self.tables:
+            code = np.zeros(used.shape, int)
+            for name, size in zip(names, sizes, strict=True):
+                code = code * size + (members[name] + 1)
+            found = table[code]
+            used |= found == self.USED
+            written[target] = np.where(found >= 0, values[np.maximum(found, 0)], written[target])
+        return written, used
+
+    def _table(self, names: tuple[str, ...], rules: list[Rule]) -> tuple[list[int], np.ndarray, np.ndarray]:
+        sizes = [len(self.readable[name].domain) + 1 for name in names]  # 0 is undefined
+        if np.prod(sizes, dtype=float) > LARGEST_TABLE:
+            raise ValueError(
+                f"Program {self.program.name!r}: rules test {', '.join(names)} together, of which there are "
+                f"{np.prod(sizes, dtype=float):.3g} combinations; at most {LARGEST_TABLE} are tabulated. Test fewer "
+                f"variables in one rule."
+            )
+        table = np.full(sizes, self.NOTHING, np.int32)
+        values: list[Any] = []
+        for rule in rules:
+            tests = dict(rule.tests)
+            holds = [np.array([m + 1 for m in sorted(tests[name])]) for name in names]
+            table[np.ix_(*holds)] = len(values)
+            values.append(_stored(self.readable[rule.target], rule.value))
+            for axis, name in enumerate(names):
+                if name in self.program.nullable:  # all other tests hold, or are undefined, too
+                    reads = [
+                        np.append(h, 0) if n in self.program.nullable else h for h, n in zip(holds, names, strict=True)
+                    ]
+                    reads[axis] = np.array([0])
+                    table[np.ix_(*reads)] = self.USED
+        return sizes, np.array(values), table.ravel()
+
+
+def _is_nested(inputs: Any) -> bool:
+    return (
+        isinstance(inputs, Sequence | np.ndarray) and len(inputs) > 0 and isinstance(inputs[0], Sequence | np.ndarray)
+    )

@@ -1,0 +1,362 @@
+"""From a Python function to rules, and from rules to fewer.
+
+A function is executed with symbols instead of values. Reading gives a symbol; arithmetic on symbols gives a symbol;
+where Python asks whether one is true, the execution forks, and each fork knows what the variables may still be. So a
+function is executed once per path, not once per combination of all variables, and what it writes is a symbol again, of
+which only the variables it depends on are enumerated. Rules are built for every written variable apart, and merged.
+"""
+
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from mechgap.programs.alta import Categorical, Numeric, Rule, SetOf, Variable
+
+MOST_PATHS = 200_000
+MOST_COMBINATIONS = 2_000_000  # of the variables that one expression depends on
+
+Tests = tuple[tuple[str, frozenset[int]], ...]
+Allowed = dict[str, tuple[int, ...]]  # variable -> the members of its domain that a path still allows
+
+
+class RuleError(ValueError):
+    """A function that cannot be turned into rules."""
+
+
+def rules_of_function(
+    function: Callable[[Any], Any], readable: Mapping[str, Variable], nullable: frozenset[str]
+) -> tuple[Rule, ...]:
+    """The rules of an MLP function: what it writes, for every path through it."""
+    rules: list[Rule] = []
+    for allowed, writes in _paths(function, readable, nullable):
+        for target, written in writes.items():
+            rules += _written(target, written, allowed, readable)
+    return tuple(rules)
+
+
+def minimised(rules: Iterable[Rule], readable: Mapping[str, Variable], nullable: frozenset[str]) -> tuple[Rule, ...]:
+    """Fewer rules that do the same: rules that change nothing are dropped, rules that differ in one test are merged.
+
+    A test of a variable that holds for all its values is dropped, but for the output of a head: that may be undefined,
+    and a rule that reads it must still say so.
+    """
+    groups: dict[tuple[str, Any], list[Rule]] = {}
+    for rule in rules:
+        changed = _without_idle(rule, readable)
+        if changed is not None:
+            groups.setdefault((rule.target, rule.value), []).append(changed)
+    merged = [rule for group in groups.values() for rule in _merged(group, readable, nullable)]
+    order = list(readable)
+    return tuple(sorted(merged, key=lambda r: (order.index(r.target), _sort_key(r.value), r.tests and str(r.tests))))
+
+
+def plain(rules: Iterable[Rule], readable: Mapping[str, Variable]) -> tuple[Rule, ...]:
+    """The same rules with one value per test, the target's own value among them: the form of the paper's theory."""
+    found = []
+    for rule in rules:
+        tests = dict(rule.tests)
+        tests.setdefault(rule.target, frozenset(readable[rule.target].domain))
+        names = sorted(tests)
+        for values in itertools.product(*(sorted(tests[name]) for name in names)):
+            single = tuple((name, frozenset({value})) for name, value in zip(names, values, strict=True))
+            own = dict(zip(names, values, strict=True))[rule.target]
+            if member_value(readable[rule.target], own) != rule.value:
+                found.append(Rule(single, rule.target, rule.value))
+    return tuple(found)
+
+
+def member_value(variable: Variable, member: int) -> Any:
+    """The value that a member of a variable's domain stands for: a class, a bucket's number, or a set."""
+    match variable:
+        case Categorical():
+            return member
+        case Numeric():
+            return variable.buckets[member]
+        case SetOf():
+            return variable.sets[member]
+
+
+def _paths(
+    function: Callable, readable: Mapping[str, Variable], nullable: frozenset[str]
+) -> Iterator[tuple[Allowed, dict[str, Any]]]:
+    """Every path through a function: what the variables may be on it, and what it writes."""
+    script: list[list[int]] = []  # per decision: the branch taken, and how many there are
+    for _ in range(MOST_PATHS):
+        path = _Path(readable, nullable, script)
+        function(path.view)
+        yield path.constrained(), path.writes
+        while script and script[-1][0] + 1 == script[-1][1]:
+            script.pop()
+        if not script:
+            return
+        script[-1][0] += 1
+    raise RuleError(f"the function has more than {MOST_PATHS} paths; let it decide less, or write rules.")
+
+
+class _Path:
+    """One execution of a function."""
+
+    def __init__(self, readable: Mapping[str, Variable], nullable: frozenset[str], script: list[list[int]]):
+        self.readable, self.nullable, self.script = readable, nullable, script
+        self.allowed: Allowed = {name: v.domain for name, v in readable.items()}
+        self.writes: dict[str, Any] = {}
+        self.view = _View(self)
+        self._decisions = 0
+
+    def constrained(self) -> Allowed:
+        """The variables that a decision was made about."""
+        full = {name: v.domain for name, v in self.readable.items()}
+        return {name: values for name, values in self.allowed.items() if values != full[name]}
+
+    def choose(self, name: str, branches: list[tuple[int, ...]]) -> None:
+        """Take the branch that the script says, or the first of a new decision."""
+        if self._decisions == len(self.script):
+            self.script.append([0, len(branches)])
+        taken, self._decisions = self.script[self._decisions][0], self._decisions + 1
+        self.allowed[name] = branches[taken]
+
+    def truth(self, symbol: "Symbol") -> bool:
+        """Whether a symbol is true on this path; forks where both can be."""
+        while True:
+            free = [name for name in symbol.names if len(self.allowed[name]) > 1]
+            if len(free) <= 1:
+                return self._split(symbol, free)
+            if self._combinations(free) <= 4096:
+                found = {bool(symbol.evaluate(a)) for a in self.assignments(symbol.names)}
+                if len(found) == 1:
+                    return found.pop()
+            self._fix(min(free, key=lambda name: len(self.allowed[name])))
+
+    def concrete(self, symbol: "Symbol") -> Any:
+        """The value of a symbol on this path, which forks until it has one."""
+        for name in symbol.names:
+            if len(self.allowed[name]) > 1:
+                self._fix(name)
+        return symbol.evaluate(next(self.assignments(symbol.names)))
+
+    def assignments(self, names: tuple[str, ...]) -> Iterator[dict[str, int]]:
+        """Every combination that the path allows."""
+        if self._combinations(list(names)) > MOST_COMBINATIONS:
+            raise RuleError(
+                f"an expression depends on {', '.join(names)}, of which there are "
+                f"{self._combinations(list(names))} combinations; at most {MOST_COMBINATIONS} are enumerated. Decide "
+                f"on some of them first, or use another variable."
+            )
+        for values in itertools.product(*(self.allowed[name] for name in names)):
+            yield dict(zip(names, values, strict=True))
+
+    def _combinations(self, names: list[str]) -> int:
+        total = 1
+        for name in names:
+            total *= len(self.allowed[name])
+        return total
+
+    def _split(self, symbol: "Symbol", free: list[str]) -> bool:
+        fixed = {name: self.allowed[name][0] for name in symbol.names}
+        if not free:
+            return bool(symbol.evaluate(fixed))
+        name = free[0]
+        outcomes = {value: bool(symbol.evaluate(fixed | {name: value})) for value in self.allowed[name]}
+        yes, no = (tuple(v for v, truth in outcomes.items() if truth is wanted) for wanted in (True, False))
+        if not yes or not no:
+            return bool(yes)
+        self.choose(name, [yes, no])
+        return self.allowed[name] == yes
+
+    def _fix(self, name: str) -> None:
+        self.choose(name, [(value,) for value in self.allowed[name]])
+
+
+class _View:
+    """What the function is given: reads and writes by name. Reads see the values at the start."""
+
+    def __init__(self, path: _Path):
+        self._path = path
+
+    def __getitem__(self, name: str) -> "Symbol":
+        variable = self._path.readable.get(name)
+        if variable is None:
+            raise RuleError(f"the function reads {name!r}; there are {', '.join(self._path.readable)}.")
+        return Symbol(self._path, (name,), lambda members: member_value(variable, members[name]))
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name not in self._path.readable:
+            raise RuleError(f"the function writes {name!r}; there are {', '.join(self._path.readable)}.")
+        if name in self._path.nullable:
+            raise RuleError(f"the function writes {name!r}, the output of a head; only variables can be written.")
+        self._path.writes[name] = value
+
+
+class Symbol:
+    """A value that depends on variables. Python's operators work on it; to ask whether it is true forks the path."""
+
+    def __init__(self, path: _Path, names: tuple[str, ...], evaluate: Callable[[dict[str, int]], Any]):
+        self.path, self.names, self.evaluate = path, names, evaluate
+
+    def _with(self, other: Any, operation: Callable[[Any, Any], Any], swapped: bool = False) -> "Symbol":
+        a, b = (other, self) if swapped else (self, other)
+        names = tuple(dict.fromkeys(n for x in (a, b) if isinstance(x, Symbol) for n in x.names))
+
+        def evaluate(members: dict[str, int]) -> Any:
+            return operation(*(x.evaluate(members) if isinstance(x, Symbol) else x for x in (a, b)))
+
+        return Symbol(self.path, names, evaluate)
+
+    def _of(self, operation: Callable[[Any], Any]) -> "Symbol":
+        return Symbol(self.path, self.names, lambda members: operation(self.evaluate(members)))
+
+    def __bool__(self) -> bool:
+        return self.path.truth(self)
+
+    def __index__(self) -> int:
+        return operator.index(self.path.concrete(self))
+
+    def __int__(self) -> int:
+        return int(self.path.concrete(self))
+
+    def __float__(self) -> float:
+        return float(self.path.concrete(self))
+
+    def __hash__(self) -> int:
+        return hash(self.path.concrete(self))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.path.concrete(self))
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(self._with(item, lambda members, one: one in members))
+
+    def __eq__(self, other: object) -> Any:
+        return self._with(other, operator.eq)
+
+    def __ne__(self, other: object) -> Any:
+        return self._with(other, operator.ne)
+
+    def __neg__(self) -> "Symbol":
+        return self._of(operator.neg)
+
+    def __abs__(self) -> "Symbol":
+        return self._of(abs)
+
+    def __round__(self, digits: int | None = None) -> "Symbol":
+        return self._of(lambda x: round(x, digits))
+
+
+def pure(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of plain values as one of symbols, too: for what Python's operators cannot say.
+
+    >>> clip = pure(lambda x: max(0, min(9, x)))
+    >>> clip(12)
+    9
+    """
+
+    def lifted(*given: Any) -> Any:
+        symbols = [x for x in given if isinstance(x, Symbol)]
+        if not symbols:
+            return function(*given)
+        names = tuple(dict.fromkeys(name for x in symbols for name in x.names))
+
+        def evaluate(members: dict[str, int]) -> Any:
+            return function(*(x.evaluate(members) if isinstance(x, Symbol) else x for x in given))
+
+        return Symbol(symbols[0].path, names, evaluate)
+
+    return lifted
+
+
+def _one_sided(name: str, operation: Callable[[Any, Any], Any]) -> None:
+    setattr(Symbol, f"__{name}__", lambda self, other: self._with(other, operation))
+
+
+def _two_sided(name: str, operation: Callable[[Any, Any], Any]) -> None:
+    _one_sided(name, operation)
+    setattr(Symbol, f"__r{name}__", lambda self, other: self._with(other, operation, swapped=True))
+
+
+for _name in ("add", "sub", "mul", "floordiv", "truediv", "mod", "pow", "xor", "and", "or", "lshift", "rshift"):
+    _two_sided(_name, getattr(operator, f"{_name}_" if _name in ("and", "or") else _name))
+for _name in ("lt", "le", "gt", "ge"):
+    _one_sided(_name, getattr(operator, _name))
+
+
+def _written(target: str, written: Any, allowed: Allowed, readable: Mapping[str, Variable]) -> Iterator[Rule]:
+    """The rules for one write on one path: one per value and, where it depends on several variables, combination."""
+    tests = {name: frozenset(values) for name, values in allowed.items()}
+    if not isinstance(written, Symbol):
+        yield _rule(tests, target, written)
+        return
+    if len(written.names) == 1:
+        (name,) = written.names
+        by_value: dict[Any, set[int]] = {}
+        for members in written.path.assignments(written.names):
+            by_value.setdefault(_plain(written.evaluate(members)), set()).add(members[name])
+        for value, values in by_value.items():
+            yield _rule(tests | {name: frozenset(values)}, target, value)
+        return
+    for members in written.path.assignments(written.names):
+        single = {name: frozenset({member}) for name, member in members.items()}
+        yield _rule(tests | single, target, _plain(written.evaluate(members)))
+
+
+def _rule(tests: Mapping[str, frozenset[int]], target: str, value: Any) -> Rule:
+    return Rule(tuple(sorted(tests.items())), target, _plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool):
+        return int(value)
+    return frozenset(value) if isinstance(value, set) else value
+
+
+def _without_idle(rule: Rule, readable: Mapping[str, Variable]) -> Rule | None:
+    """The rule without the case in which it writes what is there; None if there is no other."""
+    tests, variable = dict(rule.tests), readable[rule.target]
+    if isinstance(variable, Numeric) or rule.target not in tests:
+        return rule
+    left = frozenset(m for m in tests[rule.target] if member_value(variable, m) != rule.value)
+    return _rule(tests | {rule.target: left}, rule.target, rule.value) if left else None
+
+
+def _merged(rules: list[Rule], readable: Mapping[str, Variable], nullable: frozenset[str]) -> list[Rule]:
+    target, value = rules[0].target, rules[0].value
+    return [Rule(tests, target, value) for tests in merged_tests([r.tests for r in rules], readable, nullable)]
+
+
+def merged_tests(given: list[Tests], readable: Mapping[str, Variable], nullable: frozenset[str]) -> list[Tests]:
+    """Conjunctions that hold in the same cases, of which no two hold at once: merged while two differ in one test."""
+    cubes = list(dict.fromkeys(given))
+    tested = {name for cube in cubes for name, _ in cube}
+    order = sorted(tested, key=lambda name: -len(readable[name].domain))
+    while True:
+        before = len(cubes)
+        for name in order:
+            cubes = _merged_along(cubes, name, readable[name], name in nullable)
+        if len(cubes) == before:
+            return cubes
+
+
+def _merged_along(cubes: list, name: str, variable: Variable, nullable: bool) -> list:
+    full = frozenset(variable.domain)
+    groups: dict[tuple, frozenset[int]] = {}
+    for cube in cubes:
+        rest = tuple(test for test in cube if test[0] != name)
+        # Without a test all values are meant, and for the output of a head also that it is undefined: a case apart.
+        values = next((v for n, v in cube if n == name), None)
+        if values is None and nullable:
+            groups[(*rest, None)] = full
+        else:
+            groups[rest] = groups.get(rest, frozenset()) | (full if values is None else values)
+    merged = []
+    for rest, values in groups.items():
+        if rest and rest[-1] is None:
+            merged.append(rest[:-1])
+        elif values == full and not nullable:
+            merged.append(rest)
+        else:
+            merged.append(tuple(sorted((*rest, (name, values)))))
+    return merged
+
+
+def _sort_key(value: Any) -> str:
+    return str(sorted(value)) if isinstance(value, frozenset) else f"{value:>20}"

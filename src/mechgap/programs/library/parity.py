@@ -1,0 +1,124 @@
+"""Whether a sequence of bits has an even or odd number of ones, in four ways."""
+
+from typing import Any
+
+from mechgap.programs.alta import AltaProgram, Head, Text
+from mechgap.programs.alta_builder import alta_program, categorical, numeric, qkv, v_relative
+
+START = END = 2  # the token before, or after, the bits
+
+
+def parity_sequential_absolute(positions: int = 256) -> AltaProgram:
+    """One bit per layer, from left to right; a position finds its left neighbour by its index."""
+
+    def step(z: Any) -> None:
+        if not z["done"] and z["done_left"]:
+            z["parity"] = z["parity_left"] ^ z["parity"]
+            z["done"] = 1
+
+    return alta_program(
+        "parity_sequential_absolute",
+        description="parity, one bit per layer, by absolute positions",
+        variables=(
+            categorical("parity", 2, from_input=lambda x: x),
+            categorical("done", 2, from_position=lambda i: i == 0),
+            categorical("idx", positions, from_position=lambda i: i),
+            categorical("idx_left", positions, from_position=lambda i: max(0, i - 1)),
+        ),
+        heads=(qkv("parity_left", "idx_left", "idx", "parity"), qkv("done_left", "idx_left", "idx", "done")),
+        mlp=step,
+        output="parity",
+        halt=("done", 1),
+        input_size=2,
+        positions=positions,
+        text=Text(_bits, lambda outputs: str(outputs[-1])),
+    )
+
+
+def parity_sequential_relative() -> AltaProgram:
+    """One bit per layer, from left to right; a position looks at the one before it. The sequence begins with START."""
+
+    def step(z: Any) -> None:
+        if not z["done"] and z["done_left"]:
+            z["parity"] = z["parity_left"] ^ z["parity"]
+            z["done"] = 1
+
+    return alta_program(
+        "parity_sequential_relative",
+        description="parity, one bit per layer, by relative positions",
+        variables=(
+            categorical("parity", 2, from_input=lambda x: x if x != START else 0),
+            categorical("done", 2, from_input=lambda x: x == START),
+        ),
+        heads=(v_relative("parity_left", "parity", -1), v_relative("done_left", "done", -1)),
+        mlp=step,
+        output="parity",
+        halt=("done", 1),
+        input_size=3,
+        text=Text(lambda text: [START, *_bits(text)], lambda outputs: str(outputs[-1])),
+    )
+
+
+def parity_sum_mod_2(ones: int = 200) -> AltaProgram:
+    """Count the ones in one layer: the end, which all positions look at together with the ones, is 1 of `count + 1`."""
+
+    def step(z: Any) -> None:
+        z["parity"] = (round(1 / z["end_share"]) - 1) % 2
+
+    return alta_program(
+        "parity_sum_mod_2",
+        description="parity, by counting the ones at once",
+        variables=_counting(ones),
+        heads=(_share(),),
+        mlp=step,
+        output="parity",
+        layers=1,
+        input_size=3,
+        text=Text(lambda text: [*_bits(text), END], lambda outputs: str(outputs[-1])),
+    )
+
+
+def parity_sum_mod_2_intermediate(ones: int = 200) -> AltaProgram:
+    """The same in two layers: the count is written down first, and its parity read off it."""
+
+    def step(z: Any) -> None:
+        z["count"] = round(1 / z["end_share"]) - 1
+        z["parity"] = z["count"] % 2
+
+    return alta_program(
+        "parity_sum_mod_2_intermediate",
+        description="parity, by counting the ones and then taking the count modulo 2",
+        variables=(*_counting(ones), categorical("count", ones + 1)),
+        heads=(_share(),),
+        mlp=step,
+        output="parity",
+        layers=2,
+        input_size=3,
+        text=Text(lambda text: [*_bits(text), END], lambda outputs: str(outputs[-1])),
+    )
+
+
+def _counting(ones: int) -> tuple:
+    return (
+        categorical("parity", 2),
+        categorical("counted", 2, from_input=lambda x: x in (1, END)),
+        categorical("yes", 2, 1),
+        numeric("is_end", _shares(ones), from_input=lambda x: float(x == END)),
+    )
+
+
+def _share() -> Head:
+    return qkv("end_share", "yes", "counted", "is_end")
+
+
+def _shares(ones: int) -> tuple[float, ...]:
+    """The mean of `is_end` over the ones and the end: 1 / (count + 1)."""
+    return tuple(1 / (count + 1) for count in range(ones, -1, -1))
+
+
+def _bits(text: str) -> list[int]:
+    kept = [c for c in text if not c.isspace()]
+    wrong = [c for c in kept if c not in "01"]
+    if wrong or not kept:
+        raise ValueError(f"Parity is of bits, e.g. '1011'; got {text!r}.")
+    return [int(c) for c in kept]

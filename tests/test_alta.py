@@ -1,0 +1,490 @@
+"""ALTA: the cases of the reference, oracles, the table of edge cases, and that both back ends agree value for value."""
+
+import itertools
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mechgap as mg
+from mechgap.compiler.alta_stream import encoded
+from mechgap.compiler.errors import PrecisionError
+from mechgap.compiler.to_transformer import CompiledAlta
+from mechgap.programs.alta import AltaProgram, Categorical, Numeric, Rule
+from mechgap.programs.alta_builder import alta_program, categorical, numeric, pure, qkv, set_of, v_relative
+from mechgap.programs.alta_interpreter import UNDEFINED, UndefinedError, members_of
+from mechgap.programs.alta_rules import RuleError, plain
+
+CASES = json.loads((Path(__file__).parent / "golden" / "alta_cases.json").read_text())["programs"]
+OTHER_NAMES = {"subleq_dense_interp": "subleq"}
+PROGRAMS: dict[str, AltaProgram] = {name: mg.program(name) for name in mg.program_names("alta")}
+COMPILED: dict[str, CompiledAlta] = {}
+X = categorical("x", 4, from_input=lambda i: i)
+
+
+def compiled(name: str) -> CompiledAlta:
+    if name not in COMPILED:
+        COMPILED[name] = mg.compile(PROGRAMS[name], certify="none")
+    return COMPILED[name]
+
+
+def known_cases() -> list[Any]:
+    found = []
+    for given, group in CASES.items():
+        name = OTHER_NAMES.get(given, given.removeprefix("sparse_"))
+        if name in PROGRAMS:
+            found += [pytest.param(name, case, id=f"{given}-{case['label']}") for case in group["cases"]]
+    return found
+
+
+@pytest.mark.parametrize(("name", "case"), known_cases())
+def test_the_references_cases(name: str, case: dict[str, Any]) -> None:
+    meant = PROGRAMS[name].interpret([case["input_ids"]])
+    meant.check()
+    ran = compiled(name).run([case["input_ids"]])
+    ran.check()
+    for found in (meant, ran):
+        assert found.outputs[0] == case["expected_output"]
+        assert found.layers[0] <= case["layers"]
+
+
+def joined(numbers: list[int]) -> str:
+    return " ".join(map(str, numbers))
+
+
+def numbers(largest: int, longest: int) -> Callable[[random.Random], list[int]]:
+    return lambda rng: [rng.randint(1, largest) for _ in range(rng.randint(1, longest))]
+
+
+def most_frequent(x: list[int]) -> int:
+    counts = Counter(x)
+    return min(k for k, c in counts.items() if c == max(counts.values()))
+
+
+def matches(text: str, depth: int) -> str:
+    stack: list[str] = []
+    for c in text:
+        if c in "([":
+            stack.append(c)
+            if len(stack) > depth:
+                return "no"
+        elif not stack or "([".index(stack.pop()) != ")]".index(c):
+            return "no"
+    return "no" if stack else "yes"
+
+
+def bits(rng: random.Random) -> str:
+    return "".join(rng.choice("01") for _ in range(rng.randint(1, 24)))
+
+
+def brackets(known: str) -> Callable[[random.Random], str]:
+    return lambda rng: "".join(rng.choice(known) for _ in range(rng.randint(1, 8)))
+
+
+def sums(rng: random.Random) -> str:
+    return f"{rng.randrange(10 ** rng.randint(1, 12))}+{rng.randrange(10 ** rng.randint(1, 12))}"
+
+
+def listed(oracle: Callable[[list[int]], list[int]]) -> Callable[[str], str]:
+    return lambda text: joined(oracle([int(word) for word in text.split()]))
+
+
+ORACLES: dict[str, tuple[Callable[[random.Random], str], Callable[[str], str]]] = {
+    **{name: (bits, lambda t: str(t.count("1") % 2)) for name in PROGRAMS if name.startswith("parity")},
+    "addition": (sums, lambda t: str(sum(map(int, t.split("+"))))),
+    "reverse": (lambda rng: joined(numbers(9, 16)(rng)), listed(lambda x: x[::-1])),
+    "sort": (lambda rng: joined(numbers(9, 16)(rng)), listed(sorted)),
+    "sort_unique": (lambda rng: joined(rng.sample(range(1, 16), rng.randint(1, 15))), listed(sorted)),
+    "histogram": (lambda rng: joined(numbers(9, 16)(rng)), listed(lambda x: [x.count(i) for i in x])),
+    "most_frequent": (lambda rng: joined(numbers(5, 12)(rng)), listed(lambda x: [most_frequent(x)] * len(x))),
+    "dyck_1": (brackets("()"), lambda t: matches(t, 8)),
+    "dyck_2": (brackets("()[]"), lambda t: matches(t, 4)),
+}
+
+
+def agree_with_oracle(name: str, count: int) -> None:
+    rng, (draw, oracle) = random.Random(7), ORACLES[name]
+    program, network = PROGRAMS[name], compiled(name)
+    texts = [draw(rng) for _ in range(count)]
+    for start in range(0, count, 200):
+        part = texts[start : start + 200]
+        inputs = [program.encode(text) for text in part]
+        expected = [oracle(text) for text in part]
+        for found in (program.interpret(inputs), network.run(inputs)):
+            found.check()
+            assert [program.decode(outputs) for outputs in found.outputs] == expected
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_interpreter_and_network_agree_with_an_oracle(name: str) -> None:
+    agree_with_oracle(name, 40)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ORACLES)
+def test_a_thousand_random_inputs(name: str) -> None:
+    agree_with_oracle(name, 1000)
+
+
+def test_text_in_text_out() -> None:
+    assert PROGRAMS["addition"].solve("789+456") == compiled("addition").solve("789+456") == "1245"
+    assert PROGRAMS["parity_sequential_relative"].solve("1011") == "1"
+
+
+@pytest.mark.slow
+def test_long_inputs() -> None:
+    for name in ("parity_sequential_absolute", "parity_sequential_relative", "parity_sum_mod_2"):
+        rng = random.Random(0)
+        texts = ["".join(rng.choice("01") for _ in range(n)) for n in range(1, 201)]
+        ran = compiled(name).run([PROGRAMS[name].encode(t) for t in texts])
+        ran.check()
+        assert [o[-1] for o in ran.outputs] == [t.count("1") % 2 for t in texts], name
+    big = [(10**200 - 1, 1), (int("7" * 200), int("8" * 200))]
+    ran = compiled("addition").run([PROGRAMS["addition"].encode(f"{a}+{b}") for a, b in big])
+    assert [PROGRAMS["addition"].decode(o) for o in ran.outputs] == [str(a + b) for a, b in big]
+
+
+def test_the_sum_is_exact_for_every_number_of_ones() -> None:
+    """The reference's compiled form is wrong from 9 ones on."""
+    ran = compiled("parity_sum_mod_2").run([[1] * k + [2] for k in range(201)])
+    ran.check()
+    assert [o[-1] for o in ran.outputs] == [k % 2 for k in range(201)]
+
+
+def test_a_program_that_changes_itself() -> None:
+    # Cells 0-2 subtract cell 9 from cell 3, which is part of the next instruction; that then clears cell 10, not 11.
+    memory = [9, 3, 3, 11, 11, -1, 0, 0, 0, 1, 7, 5]
+    program = PROGRAMS["subleq"]
+    expected = memory.copy()
+    expected[3], expected[11] = 10, 5 - 7
+    for solve in (program.solve, compiled("subleq").solve):
+        assert solve(joined(memory)) == joined(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("parity_sequential_relative", 7), ("parity_sequential_absolute", 7), ("addition", 400)]
+)
+def test_sizes(name: str, most: int) -> None:
+    assert compiled(name).hidden_units <= most
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_stream_is_the_interpreters_at_every_layer(name: str) -> None:
+    """Not only the output: every number of the residual stream encodes what the interpreter holds there."""
+    program, network = PROGRAMS[name], compiled(name)
+    rng = random.Random(3)
+    ids = program.encode(ORACLES[name][0](rng)) if name in ORACLES else [25, 27, 19, 27, 26, 22, 27, 27, 15, 21, 26, 16]
+    meant = program.interpret([ids])
+    x, inside = network.network.embed(jnp.asarray(ids)), jnp.ones(len(ids), bool)
+    layer = jax.jit(lambda x: network.network.layer(network.network.block, x, inside))
+    for attended, after in zip(meant.attended, meant.streams[1:], strict=True):
+        seen = layer(x)
+        for head in program.heads:
+            variable, found = program.readable[head.name], attended[head.name][0]
+            defined = members_of(variable, found) != UNDEFINED
+            want = np.array(
+                [encoded(variable, v) if d else 0 * encoded(variable, 0) for v, d in zip(found, defined, strict=True)]
+            )
+            got = np.asarray(seen.attended)[:, network.layout.places[head.name]]
+            np.testing.assert_allclose(got[defined], want[defined], atol=1e-5, err_msg=head.name)
+        x = seen.stream
+        wanted = np.zeros((len(ids), network.layout.width), np.float32)
+        wanted[:, network.layout.one] = 1
+        for v in program.variables:
+            values = after[v.name][0]
+            values = [v.sets[i] for i in values] if not isinstance(v, Categorical | Numeric) else values
+            wanted[:, network.layout.places[v.name]] = [encoded(v, value) for value in values]
+        np.testing.assert_allclose(np.asarray(x), wanted, atol=1e-6)
+
+
+def one_step(mlp: Any, *variables: Any, heads: Any = (), **options: Any) -> AltaProgram:
+    given = {"output": "x", "input_size": 4, "layers": 1, **options}
+    return alta_program(
+        "test", variables=(categorical("x", 4, from_input=lambda i: i), *variables), heads=heads, mlp=mlp, **given
+    )
+
+
+def everywhere(function: Callable, *variables: Any) -> None:
+    """Rules, the network, and the Python function itself, on every combination of values."""
+    program = one_step(function, *variables)
+    readable = program.readable
+    names = list(readable)
+    for members in itertools.product(*(readable[name].domain for name in names)):
+        values = dict(zip(names, members, strict=True))
+        expected = dict(values)
+        function(_Recorder(values, expected))
+        fired = {r.target: r.value for r in program.rules if all(values[n] in allowed for n, allowed in r.tests)}
+        assert {**values, **fired} == {k: int(v) for k, v in expected.items()}, values
+
+
+class _Recorder:
+    def __init__(self, values: dict[str, int], written: dict[str, int]):
+        self.values, self.written = values, written
+
+    def __getitem__(self, name: str) -> int:
+        return self.values[name]
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self.written[name] = value
+
+
+def _arithmetic(z: Any) -> None:
+    z["y"] = (3 * z["x"] - z["y"] + 2) % 3
+    if z["x"] > z["y"] or z["x"] == 0:
+        z["x"] = max(z["x"] - 1, 0) ^ (z["y"] & 1)
+
+
+def _tables(z: Any) -> None:
+    z["x"] = [2, 0, 3, 1][z["x"]]
+    z["y"] = {0: 2, 1: 0, 2: 1}[z["y"]] if z["x"] in (1, 2) else z["y"]
+
+
+def _nested(z: Any) -> None:
+    if not z["x"]:
+        return
+    for value in range(3):
+        if z["y"] == value and z["x"] != value:
+            z["y"] = (value + 1) % 3
+            z["x"] = pure(lambda a, b: abs(a - b))(z["x"], z["y"])
+
+
+@pytest.mark.parametrize("function", [_arithmetic, _tables, _nested])
+def test_rules_of_a_function_are_the_function(function: Callable) -> None:
+    everywhere(function, categorical("y", 3))
+
+
+def test_rules_come_out_as_small_as_by_hand() -> None:
+    rules = [str(r) for r in PROGRAMS["parity_sequential_relative"].rules]
+    assert rules == [
+        "parity := 0 if done = 0 and done_left = 1 and parity = 1 and parity_left = 1",
+        "parity := 1 if done = 0 and done_left = 1 and parity = 0 and parity_left = 1",
+        "done := 1 if done = 0 and done_left = 1",
+    ]
+
+
+def test_the_plain_form_tests_single_values_and_its_own() -> None:
+    program = PROGRAMS["parity_sum_mod_2"]
+    rules = plain(program.rules, program.readable)
+    assert len(rules) == 201  # for every count the parity that it changes
+    assert all(len(values) == 1 for rule in rules for _, values in rule.tests)
+    assert all(rule.target in dict(rule.tests) for rule in rules)
+
+
+COPY_LEFT = (v_relative("left", "x", -1),)
+
+
+def _copies(z: Any) -> None:
+    z["x"] = z["left"]
+
+
+def test_a_head_that_selects_nothing_is_an_error_in_both() -> None:
+    program = one_step(_copies, heads=COPY_LEFT)
+    network = mg.compile(program, certify="none")
+    for found in (program.interpret([[1, 2]]), network.run([[1, 2]])):
+        with pytest.raises(UndefinedError, match=r"position 0 of sequence 0.*a rule reads an undefined"):
+            found.check()
+    assert program.interpret([[1, 2]]).used_undefined[0].tolist() == [[True, False]]
+    assert network.run([[1, 2]]).used_undefined.tolist() == [[True, False]]
+
+
+def test_a_head_that_selects_different_values_is_undefined_and_equal_ones_are_not() -> None:
+    def step(z: Any) -> None:
+        z["x"] = z["all"]
+
+    program = one_step(step, categorical("one", 2, 1), heads=(qkv("all", "one", "one", "x"),))
+    network = mg.compile(program, certify="none")
+    for found in (program.interpret([[1, 2, 2]]), network.run([[1, 2, 2]])):
+        with pytest.raises(UndefinedError, match="undefined"):
+            found.check()
+    for found in (program.interpret([[3, 3, 3]]), network.run([[3, 3, 3]])):
+        found.check()
+        assert found.outputs == [[3, 3, 3]]
+
+
+def test_an_undefined_value_that_is_not_read_does_not_matter() -> None:
+    def step(z: Any) -> None:
+        if z["x"] != 1:
+            z["x"] = z["left"]
+
+    program = one_step(step, heads=COPY_LEFT)
+    for found in (program.interpret([[1, 2]]), mg.compile(program, certify="none").run([[1, 2]])):
+        found.check()
+        assert found.outputs == [[1, 1]]
+
+
+def test_layers_and_halting() -> None:
+    def step(z: Any) -> None:
+        if z["x"] < 3:
+            z["x"] = z["x"] + 1
+
+    counting = one_step(step, halt=("x", 3), layers=None)
+    network = mg.compile(counting, certify="none")
+    for run in (counting.interpret, network.run):
+        found = run([[3, 3], [1, 2], [0, 3]])
+        assert found.layers.tolist() == [0, 2, 3]  # nothing is run where it holds already
+        assert found.halted.all()
+        stopped = run([[0, 0]], layers=2)
+        assert stopped.layers.tolist() == [2]
+        with pytest.raises(ValueError, match="has not ended after 2 layers on sequence 0"):
+            stopped.check()
+    exactly = one_step(step, layers=2)
+    assert exactly.interpret([[0]]).outputs == mg.compile(exactly, certify="none").run([[0]]).outputs == [[2]]
+
+
+def test_numbers_and_their_buckets() -> None:
+    def step(z: Any) -> None:
+        z["x"] = pure(lambda v: {-4.0: 0, -2.0: 1, 1.0: 2, 4.0: 3}[v])(z["mean"])
+
+    values = (-4.0, -2.0, 1.0, 4.0)
+    variables = (numeric("v", values, from_input=lambda i: values[i]), categorical("one", 2, 1))
+    program = one_step(step, *variables, heads=(qkv("mean", "one", "one", "v"),))
+    network = mg.compile(program, certify="none")
+    for ids in ([0], [1], [2], [3], [0, 1, 1], [3, 2, 2], [0, 3], [1, 2, 3]):
+        meant, ran = program.interpret([ids]), network.run([ids])
+        assert meant.outputs == ran.outputs, ids
+    for found in (program.interpret([[0, 1]]), network.run([[0, 1]])):  # -3 is halfway between two buckets
+        with pytest.raises(UndefinedError, match="undefined"):
+            found.check()
+
+
+def test_a_written_number_and_a_written_set() -> None:
+    def step(z: Any) -> None:
+        if z["x"] == 0:
+            z["v"] = 2.0
+            z["s"] = frozenset({1, 2})
+        if z["s"] == frozenset({1, 2}):
+            z["x"] = 3
+        if z["v"] == 2.0 and z["x"] == 1:
+            z["x"] = 2
+
+    sets = [(), (1, 2), (0,)]
+    variables = (numeric("v", (-1.0, 0.5, 2.0), -1.0), set_of("s", 3, sets))
+    program = one_step(step, *variables, layers=3)
+    network = mg.compile(program, certify="none")
+    assert program.interpret([[0, 1, 2, 3]]).outputs == network.run([[0, 1, 2, 3]]).outputs == [[3, 1, 2, 3]]
+
+
+def test_a_causal_program_does_not_look_ahead() -> None:
+    program = mg.program("histogram", causal=True)
+    network = mg.compile(program, certify="none")
+    for solve in (program.solve, network.solve):
+        assert solve("3 1 3 3 1") == "1 1 2 3 2"
+
+
+def test_separate_layers_equal_shared_ones() -> None:
+    network = compiled("addition").network
+    stacked = jax.tree.map(lambda w: jnp.stack([w] * 8), network.block)
+    from dataclasses import replace
+
+    apart = replace(network, block=stacked, config=replace(network.config, shared=False))
+    unshared = replace(compiled("addition"), network=apart)
+    inputs = [PROGRAMS["addition"].encode("789+456")]
+    assert unshared.run(inputs, layers=8).outputs == compiled("addition").run(inputs).outputs
+
+
+def test_sequences_of_different_lengths_do_not_disturb_each_other() -> None:
+    program, network = PROGRAMS["addition"], compiled("addition")
+    inputs = [program.encode(t) for t in ("5+5", "123456+654321", "0+0")]
+    together = network.run(inputs)
+    for i, ids in enumerate(inputs):
+        assert network.run([ids]).outputs[0] == together.outputs[i] == program.interpret(inputs).outputs[i]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"mlp": lambda z: z.__setitem__("x", z["x"] + 1)}, r"4 is not a value of x: 4 values"),
+        ({"mlp": lambda z: z.__setitem__("left", 1), "heads": COPY_LEFT}, "writes 'left', the output of a head"),
+        ({"mlp": lambda z: z["nobody"]}, "reads 'nobody'; there are x"),
+        ({"mlp": (Rule((), "x", 1), Rule((("x", frozenset({0})),), "x", 2))}, "two rules write 'x' at once"),
+        ({"mlp": (Rule((("x", frozenset({9})),), "x", 1),)}, "tests 'x' for .9.; it has the values 0..3"),
+        ({"mlp": (Rule((), "y", 1),)}, "writes 'y', which does not exist"),
+        ({"output": "y"}, "output 'y' is not a variable"),
+        ({"halt": ("y", 1)}, "halt reads 'y', which is not a categorical variable"),
+        ({"halt": ("x", 7)}, "halt waits for x = 7, which is not one of its values"),
+        ({"layers": None}, "give layers, how many are run, or halt"),
+        ({"layers": -1}, "layers must not be negative"),
+        ({"input_size": 0}, "input_size must be 1 or more"),
+        ({"positions": 0}, "positions must be 1 or more"),
+        ({"variables": (X, categorical("p", 3, from_position=lambda i: i))}, "say how many there can be, positions="),
+        ({"variables": (X, categorical("p", 2, 5))}, "'p' cannot start as 5"),
+        ({"variables": (X, categorical("p", 2, from_input=lambda i: i))}, "'p' cannot start as 2"),
+        ({"variables": (X, categorical("p", 0))}, "'p' needs 1 value or more"),
+        ({"variables": (X, numeric("v", (1.0, 0.5)))}, "'v' needs buckets that rise"),
+        ({"variables": (X, set_of("s", 2, [(), (5,)]))}, "'s' holds sets of numbers below 2"),
+        ({"variables": (X, set_of("s", 2, [(1,)]))}, "'s' cannot start as frozenset"),
+        ({"variables": (X, X)}, "the name 'x' is given twice"),
+        ({"heads": (v_relative("x", "x", 1),)}, "the name 'x' is given twice"),
+        ({"heads": (v_relative("h", "y", 1),)}, "head 'h' reads 'y' as its value; there are x"),
+        ({"heads": (*COPY_LEFT, v_relative("far", "left", -1))}, "the output of a head of the same layer"),
+        ({"heads": (qkv("h", "x", "y", "x"),), "variables": (X, categorical("y", 3))}, "x' .4 values. with 'y' .3"),
+        ({"heads": (qkv("h", "v", "x", "x"),), "variables": (X, numeric("v", (0.0, 1.0)))}, "cannot compare numbers"),
+        ({"heads": (qkv("h", "x", "s", "x"),), "variables": (X, set_of("s", 4, [()]))}, "needs a categorical key"),
+        ({"heads": (qkv("h", "x", "x", "s"),), "variables": (X, set_of("s", 4, [()]))}, "cannot average sets"),
+        ({"heads": (qkv("h", "x", "x", "x", buckets=(0, 1)),)}, "buckets are for numbers"),
+    ],
+)
+def test_what_is_refused_when_a_program_is_made(changes: dict[str, Any], message: str) -> None:
+    given = {"variables": (X,), "output": "x", "input_size": 4, "layers": 1, **changes}
+    with pytest.raises((ValueError, RuleError), match=message):
+        alta_program("test", **given)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([[]], "at least one input id per sequence"),
+        ([], "at least one input id"),
+        ([[0, 9]], "Input ids of .* are 0..1; got 9"),
+        ([[0] * 300], "has 256 positions; got a sequence of 300"),
+    ],
+)
+def test_what_an_execution_refuses(inputs: Any, message: str) -> None:
+    for run in (PROGRAMS["parity_sequential_absolute"].interpret, compiled("parity_sequential_absolute").run):
+        with pytest.raises(ValueError, match=message):
+            run(inputs)
+
+
+def test_what_the_compiler_refuses() -> None:
+    near = tuple(1 + i * 1e-6 for i in range(3))
+    program = one_step(lambda z: z.__setitem__("x", 1 if z["v"] == near[1] else 0), numeric("v", near, near[0]))
+    with pytest.raises(PrecisionError, match=r"'v' has buckets .* which float32 cannot tell apart"):
+        mg.compile(program)
+    with pytest.raises(ValueError, match="certify must be 'quick', 'full' or 'none'; got 'maybe'"):
+        mg.compile("addition", certify="maybe")
+    with pytest.raises(ValueError, match=r"compiled for sequences of up to 4; got 9. Compile with longest=9"):
+        mg.compile("addition", longest=4, certify="none").run([PROGRAMS["addition"].encode("123+456")])
+
+
+def test_a_program_prints_itself() -> None:
+    said = str(PROGRAMS["addition"])
+    for part in (
+        "program addition",
+        "carry: 2 values = 0",
+        "head a = digit where at_a matches one",
+        "more rules",
+        "output out",
+    ):
+        assert part in said
+    assert PROGRAMS["addition"] == mg.program("addition")
+    assert hash(PROGRAMS["addition"]) == hash(mg.program("addition"))
+
+
+def test_a_certificate_finds_a_broken_network() -> None:
+    from dataclasses import replace
+
+    from mechgap.compiler.alta_certificate import certify
+
+    good = compiled("parity_sequential_relative")
+    assert certify(good, "quick").ok
+    mlp = good.network.block.mlp
+    broken = replace(mlp[1], weight=mlp[1].weight.at[0].multiply(-1))
+    network = replace(good.network, block=replace(good.network.block, mlp=(mlp[0], broken)))
+    assert not certify(replace(good, network=network), "quick").ok
