@@ -26,6 +26,8 @@ REGISTRY = {
         "parity_sum_mod_2": "parity.parity_sum_mod_2",
         "parity_sum_mod_2_intermediate": "parity.parity_sum_mod_2_intermediate",
         "reverse": "sequences.reverse",
+        "scan": "scan.scan",
+        "scan_parser": "scan.scan_parser",
         "sort": "sequences.sort",
         "sort_unique": "sequences.sort_unique",
         "subleq": "subleq.subleq",

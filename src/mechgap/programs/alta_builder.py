@@ -136,7 +136,7 @@ def alta_program(
     readable = own | {h.name: output_of(h, own[h.value]) for h in heads}
     nullable = frozenset(h.name for h in heads)
     given = rules_of_function(mlp, readable, nullable) if callable(mlp) else tuple(mlp)
-    problems = list(rule_problems(given, readable, nullable))
+    problems = list(rule_problems(given, readable, nullable, compare=not callable(mlp)))
     if problems:
         shown = problems[:12] + ([f"... and {len(problems) - 12} more"] if len(problems) > 12 else [])
         raise ValueError(f"Program {name!r} is not well formed:\n  " + "\n  ".join(shown))

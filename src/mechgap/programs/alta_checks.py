@@ -7,8 +7,13 @@ from typing import Any
 from mechgap.programs.alta import Categorical, Head, Numeric, Rule, SetOf, Variable
 
 
-def rule_problems(rules: Iterable[Rule], readable: Mapping[str, Variable], nullable: frozenset[str]) -> Iterator[str]:
-    """What is wrong with rules: unknown names, values out of range, two rules that write one variable at once."""
+def rule_problems(
+    rules: Iterable[Rule], readable: Mapping[str, Variable], nullable: frozenset[str], compare: bool
+) -> Iterator[str]:
+    """What is wrong with rules: unknown names, values out of range, two rules that write one variable at once.
+
+    Rules of a function need not be compared with each other: no two paths through it are taken at once.
+    """
     by_target: dict[str, list[Rule]] = {}
     for rule in rules:
         for name, values in rule.tests:
@@ -25,7 +30,7 @@ def rule_problems(rules: Iterable[Rule], readable: Mapping[str, Variable], nulla
             yield f"'{rule}': {rule.value!r} is not a value of {readable[rule.target]}."
         else:
             by_target.setdefault(rule.target, []).append(rule)
-    for group in by_target.values():
+    for group in by_target.values() if compare else ():
         yield from _conflicts(group)
 
 

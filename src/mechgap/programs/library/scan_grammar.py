@@ -1,0 +1,101 @@
+"""SCAN: its words, its grammar, what commands mean, and all 20 910 of them; without a download.
+
+command -> clause | clause and clause | clause after clause
+clause  -> phrase | phrase twice | phrase thrice
+phrase  -> verb | verb side | verb opposite side | verb around side | turn side | turn opposite side | turn around side
+"""
+
+import random
+from pathlib import Path
+
+WORDS = (
+    *("and", "after", "opposite", "turn", "around", "left", "right", "twice", "thrice"),
+    *("walk", "look", "run", "jump", "start", "memory", "eos", "pad"),
+)
+SYMBOLS = ("PAD", *WORDS[:13], "WALK", "LOOK", "RUN", "JUMP", "LTURN", "RTURN", "S")
+VERBS, SIDES = ("walk", "look", "run", "jump"), ("left", "right")
+# How a shift-reduce parser reduces, by number from 1 on: what becomes one S.
+REDUCTIONS = (
+    *("S and S", "S after S", "S twice", "S thrice", "walk", "look", "run", "jump", "turn left", "turn right"),
+    *("turn opposite left", "turn opposite right", "S opposite left", "S opposite right"),
+    *("S around left", "S around right", "turn around left", "turn around right", "S left", "S right"),
+)
+LONGEST_ACTIONS = 48
+TRAIN_ACTIONS = 22  # the length split trains on commands of at most so many
+PUBLISHED = {
+    "WALK": "I_WALK",
+    "LOOK": "I_LOOK",
+    "RUN": "I_RUN",
+    "JUMP": "I_JUMP",
+    "LTURN": "I_TURN_LEFT",
+    "RTURN": "I_TURN_RIGHT",
+}
+
+
+def phrases() -> list[str]:
+    """Every phrase."""
+    bare = [*VERBS]
+    sided = [
+        f"{word}{how} {side}" for word in (*VERBS, "turn") for how in ("", " opposite", " around") for side in SIDES
+    ]
+    return bare + sided
+
+
+def commands() -> list[str]:
+    """All 20 910 commands."""
+    clauses = [f"{p}{times}" for p in phrases() for times in ("", " twice", " thrice")]
+    return clauses + [f"{a} {word} {b}" for word in ("and", "after") for a in clauses for b in clauses]
+
+
+def actions(command: str) -> list[str]:
+    """What a command means: the oracle."""
+    words = command.split()
+    for joint in ("and", "after"):
+        if joint in words:
+            at = words.index(joint)
+            first, second = (actions(" ".join(part)) for part in (words[:at], words[at + 1 :]))
+            return first + second if joint == "and" else second + first
+    times = {"twice": 2, "thrice": 3}.get(words[-1], 1)
+    words = words[:-1] if times > 1 else words
+    verb = [] if words[0] == "turn" else [words[0].upper()]
+    turn = [] if len(words) == 1 else [f"{words[-1][0].upper()}TURN"]
+    if "around" in words:
+        return (turn + verb) * 4 * times
+    return (turn * (2 if "opposite" in words else 1) + verb) * times
+
+
+def length_split() -> tuple[list[str], list[str]]:
+    """Train on commands of at most 22 actions (16 990), test on longer ones (3 920)."""
+    lengths = {command: len(actions(command)) for command in commands()}
+    short = [command for command, n in lengths.items() if n <= TRAIN_ACTIONS]
+    return short, [command for command, n in lengths.items() if n > TRAIN_ACTIONS]
+
+
+def jump_split() -> tuple[list[str], list[str]]:
+    """Test on all commands with "jump" in them but "jump" itself."""
+    test = [c for c in commands() if "jump" in c.split() and c != "jump"]
+    return [c for c in commands() if c not in set(test)], test
+
+
+def random_split(seed: int = 0, share: float = 0.8) -> tuple[list[str], list[str]]:
+    """A random split of all commands."""
+    drawn = commands()
+    random.Random(seed).shuffle(drawn)
+    at = round(share * len(drawn))
+    return drawn[:at], drawn[at:]
+
+
+def read_split(path: str | Path) -> list[tuple[str, list[str]]]:
+    """A published split file, "IN: jump twice OUT: I_JUMP I_JUMP" per line: commands and actions, checked."""
+    names = {published: own for own, published in PUBLISHED.items()}
+    found = []
+    for number, line in enumerate(Path(path).read_text().splitlines(), 1):
+        if not line.strip():
+            continue
+        given, out, expected = line.partition("OUT:")
+        words = given.removeprefix("IN:").strip()
+        unknown = [word for word in expected.split() if word not in names]
+        if not given.startswith("IN:") or not out or unknown or any(w not in WORDS[:13] for w in words.split()):
+            raise ValueError(f"{path}, line {number}: expected 'IN: words OUT: I_ACTIONS'; got {line!r}.")
+        found.append((words, [names[word] for word in expected.split()]))
+    return found
