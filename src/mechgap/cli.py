@@ -207,6 +207,49 @@ def paper(
     answer(what, preset, folder, runs, out, parse_assignments(settings or []))
 
 
+alta = typer.Typer(no_args_is_help=True, help="ALTA programs: list them, run them, see their rules, compile them.")
+app.add_typer(alta, name="alta")
+
+
+@alta.command("list")
+def alta_list() -> None:
+    """Every ALTA program, in a line each."""
+    from mechgap.report.alta_tables import list_programs
+
+    list_programs()
+
+
+@alta.command("run")
+def alta_run(
+    program: ProgramName,
+    words: Annotated[list[str], typer.Argument(help="What the program reads, e.g. 789+456, or 1 0 1 1.")],
+    show: Annotated[list[str] | None, typer.Option(help="A variable to show; may be repeated. By default all.")] = None,
+) -> None:
+    """Run a program and print the residual stream, layer by layer, with changes highlighted."""
+    from mechgap.report.alta_tables import run_and_print
+
+    run_and_print(program, words, show or [])
+
+
+@alta.command("rules")
+def alta_rules(program: ProgramName) -> None:
+    """Print a program's variables, heads and rules."""
+    from mechgap.report.alta_tables import print_rules
+
+    print_rules(program)
+
+
+@alta.command("compile")
+def alta_compile(
+    program: ProgramName,
+    out: Annotated[Path | None, typer.Option(help="Write the weights here, as safetensors.")] = None,
+) -> None:
+    """Compile a program into a Transformer and print its certificate."""
+    from mechgap.report.alta_tables import compile_and_save
+
+    compile_and_save(program, out)
+
+
 @app.command()
 def doctor() -> None:
     """Print versions, devices and folders, and what to do about anything that is wrong."""
