@@ -23,8 +23,12 @@ $(ORACLE)/.installed: tests/oracle/constraints.txt
 demo: $(BIN)/.installed
 	$(BIN)/mechgap demo
 
+# Two at a time: compiling, which most of the time goes into, uses one core. A file's tests share what they compile.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
+
 test: $(BIN)/.installed
-	$(BIN)/python -m pytest -q
+	$(PYTEST)
 
 # The report in Debian's chromium, through playwright. What is missing is installed where that can be done; where it
 # cannot, the tests are skipped, and that is said last, where it is seen.
@@ -36,7 +40,7 @@ test-browser: $(BIN)/.installed
 	  "(pip install 'mechgap[browser]') and chromium, which MECHGAP_BROWSER may name." >&2
 
 test-all: $(BIN)/.installed oracle
-	$(BIN)/python -m pytest -q -m ''
+	$(PYTEST) -m ''
 
 lint: $(BIN)/.installed
 	$(BIN)/ruff check .
