@@ -18,7 +18,7 @@ from mechgap.compiler.alta_stream import encoded
 from mechgap.compiler.errors import PrecisionError
 from mechgap.compiler.to_transformer import CompiledAlta
 from mechgap.programs.alta import AltaProgram, Categorical, Numeric, Rule
-from mechgap.programs.alta_builder import alta_program, categorical, numeric, pure, qkv, set_of, v_relative
+from mechgap.programs.alta_builder import RuleBuilder, alta_program, categorical, numeric, pure, qkv, set_of, v_relative
 from mechgap.programs.alta_interpreter import UNDEFINED, UndefinedError, members_of
 from mechgap.programs.alta_rules import RuleError, plain
 from mechgap.programs.library.scan_grammar import actions, commands, jump_split, length_split, random_split, read_split
@@ -524,3 +524,29 @@ def test_a_published_split_is_read(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_text("IN: jump twice OUT: I_HOP\n")
     with pytest.raises(ValueError, match="line 1: expected 'IN: words OUT: I_ACTIONS'"):
         read_split(tmp_path / "bad.txt")
+
+
+def test_rules_through_a_builder_are_those_of_the_function() -> None:
+    relative = PROGRAMS["parity_sequential_relative"]
+    variables = (
+        categorical("parity", 2, from_input=lambda x: x % 2),
+        categorical("done", 2, from_input=lambda x: x == 2),
+    )
+    builder = RuleBuilder(variables, relative.heads)
+    for done in builder.get("done"):
+        if done:
+            break  # nothing more to say; what was being gone through is forgotten
+        for left in builder.get("done_left"):
+            if left == 1:
+                builder.set("done", 1)
+                for parity_left, parity in builder.get("parity_left", "parity"):
+                    builder.set("parity", parity_left ^ parity)
+    sizes = {"output": "parity", "halt": ("done", 1), "input_size": 3}
+    made = alta_program("built", variables=variables, heads=relative.heads, mlp=builder.rules, **sizes)
+    assert made.rules == relative.rules
+    with pytest.raises(ValueError, match="No variable 'odd'; there are parity, done"):
+        next(builder.get("odd"))
+    loop = builder.get("done")
+    next(loop)
+    with pytest.raises(ValueError, match="'done' is being gone through already"):
+        next(builder.get("done"))

@@ -1,6 +1,7 @@
 """How ALTA programs are written: drafts of variables, heads, and a function or rules become a frozen program."""
 
-from collections.abc import Callable, Iterable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from mechgap.programs.alta import (
     output_of,
 )
 from mechgap.programs.alta_checks import draft_problems, rule_problems, structure_problems
-from mechgap.programs.alta_rules import minimised, rules_of_function
+from mechgap.programs.alta_rules import member_value, minimised, rules_of_function
 from mechgap.programs.alta_rules import pure as pure
 
 
@@ -151,3 +152,48 @@ def _plain(value: Any) -> Value:
     if isinstance(value, set | frozenset):
         return frozenset(value)
     return value
+
+
+class RuleBuilder:
+    """Rules written one by one, for those who want to see each: `get` goes through values, `set` writes a rule.
+
+        x = RuleBuilder(variables, heads)
+        for done, done_left in x.get("done", "done_left"):
+            if not done and done_left:
+                x.set("done", 1)
+        alta_program(..., mlp=x.rules)
+
+    A rule tests everything that is being gone through where it is written. Leaving a loop early is fine.
+    """
+
+    def __init__(self, variables: Iterable[Draft], heads: Iterable[Head] = ()):
+        own = {draft.name: draft.made(1, 1) for draft in variables}
+        self._readable = own | {h.name: output_of(h, own[h.value]) for h in heads if h.value in own}
+        self._context: dict[str, int] = {}
+        self._rules: list[Rule] = []
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """What was written so far."""
+        return tuple(self._rules)
+
+    def get(self, *names: str) -> Iterator[Any]:
+        """Every value of a variable, or every combination of values of several."""
+        for name in names:
+            if name not in self._readable:
+                raise ValueError(f"No variable {name!r}; there are {', '.join(self._readable)}.")
+            if name in self._context:
+                raise ValueError(f"{name!r} is being gone through already; use the value from that loop.")
+        try:
+            for members in itertools.product(*(self._readable[name].domain for name in names)):
+                self._context |= dict(zip(names, members, strict=True))
+                values = tuple(member_value(self._readable[n], m) for n, m in zip(names, members, strict=True))
+                yield values[0] if len(names) == 1 else values
+        finally:
+            for name in names:
+                self._context.pop(name, None)
+
+    def set(self, name: str, value: Any) -> None:
+        """A rule: where all that is being gone through has its present value, the variable becomes `value`."""
+        tests = tuple(sorted((n, frozenset({member})) for n, member in self._context.items()))
+        self._rules.append(Rule(tests, name, _plain(value)))
