@@ -2,7 +2,10 @@
 
 import itertools
 import json
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -550,3 +553,14 @@ def test_rules_through_a_builder_are_those_of_the_function() -> None:
     next(loop)
     with pytest.raises(ValueError, match="'done' is being gone through already"):
         next(builder.get("done"))
+
+
+def test_a_program_is_the_same_in_every_process() -> None:
+    """Merging goes through variables in an order of its own, not in that of a set."""
+    code = "import mechgap as mg; print(*mg.program('scan_parser').rules, sep='\\n')"
+    texts = []
+    for seed in ("1", "2"):
+        given = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", code], env=given, capture_output=True, text=True, check=True)
+        texts.append(done.stdout)
+    assert texts[0] == texts[1] != ""

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from mechgap.trace import Kind, Spec, Stage, Variable
+from mechgap.training.scores import score_of
 
 MARGINS = {
     "printed": {"number": 0.5, "mask": 0.1, "class": 1e-6},
@@ -65,14 +66,12 @@ def _benchmark_score(variable: Variable, logits: Array, truth: Array, inside: Ar
 
     if variable.kind == Kind.MASK:
         found, true = logits > 0, truth > 0.5
-        hits, false, missed = total(found & true), total(found & ~true), total(~found & true)
-        precision = jnp.where(hits + false > 0, hits / jnp.maximum(hits + false, 1), 1.0)
-        recall = jnp.where(hits + missed > 0, hits / jnp.maximum(hits + missed, 1), 1.0)
-        score = jnp.where(precision + recall > 0, 2 * precision * recall / jnp.maximum(precision + recall, 1e-9), 0.0)
+        counts = [total(found & true), total(found & ~true), total(~found & true)]
     elif variable.kind == Kind.SCALAR:
         error = (logits - truth) ** 2
-        score = total(error) / jnp.maximum(total(jnp.ones_like(error)), 1)
+        counts = [total(error), total(jnp.ones_like(error)), jnp.zeros(len(steps))]
     else:
         right = matches(variable, logits, truth, "meant")
-        score = total(right) / jnp.maximum(total(jnp.ones_like(right)), 1)
+        counts = [total(right), total(jnp.ones_like(right)), jnp.zeros(len(steps))]
+    score = score_of(variable, jnp.stack(counts, axis=-1).astype(jnp.float32), jnp)
     return jnp.sum(jnp.where(steps, score, 0)) / jnp.maximum(jnp.sum(steps), 1)

@@ -327,7 +327,7 @@ def merged_tests(given: list[Tests], readable: Mapping[str, Variable], nullable:
     """Conjunctions that hold in the same cases, of which no two hold at once: merged while two differ in one test."""
     cubes = list(dict.fromkeys(given))
     tested = {name for cube in cubes for name, _ in cube}
-    order = sorted(tested, key=lambda name: -len(readable[name].domain))
+    order = sorted(tested, key=lambda name: (-len(readable[name].domain), name))  # the same in every process
     while True:
         before = len(cubes)
         for name in order:

@@ -36,13 +36,13 @@ def count(spec: Spec, predicted: Values, truth: Values) -> Counts:
 
 def scores(spec: Spec, counts: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The score of every output, and `score`, their mean; leading axes of the counts are kept."""
-    each = {name: np.asarray(_score(spec[name], np.asarray(c, np.float64))) for name, c in counts.items()}
+    each = {name: np.asarray(score_of(spec[name], np.asarray(c, np.float64))) for name, c in counts.items()}
     return {**each, "score": np.asarray(np.mean(list(each.values()), axis=0))}
 
 
 def traced_score(spec: Spec, counts: Counts) -> Array:
     """The mean score, inside a JAX program."""
-    each = [_score(spec[name], c.astype(jnp.float32), jnp) for name, c in counts.items()]
+    each = [score_of(spec[name], c.astype(jnp.float32), jnp) for name, c in counts.items()]
     return jnp.mean(jnp.stack(each), axis=0)
 
 
@@ -79,7 +79,8 @@ def _sums(*masks: Array) -> Shaped[Array, "3"]:
     return jnp.stack(sums + [jnp.zeros((), jnp.int32)] * (3 - len(sums)))
 
 
-def _score(variable: Variable, counts: Any, xp: Any = np) -> Any:
+def score_of(variable: Variable, counts: Any, xp: Any = np) -> Any:
+    """The score that counts [..., 3] give, see the table above."""
     a, b, c = (counts[..., i] for i in range(3))
     if variable.kind != Kind.MASK:
         return a / xp.maximum(b, 1)

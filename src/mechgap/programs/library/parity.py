@@ -11,11 +11,6 @@ START = END = 2  # the token before, or after, the bits
 def parity_sequential_absolute(positions: int = 256) -> AltaProgram:
     """One bit per layer, from left to right; a position finds its left neighbour by its index."""
 
-    def step(z: Any) -> None:
-        if not z["done"] and z["done_left"]:
-            z["parity"] = z["parity_left"] ^ z["parity"]
-            z["done"] = 1
-
     return alta_program(
         "parity_sequential_absolute",
         description="parity, one bit per layer, by absolute positions",
@@ -26,7 +21,7 @@ def parity_sequential_absolute(positions: int = 256) -> AltaProgram:
             categorical("idx_left", positions, from_position=lambda i: max(0, i - 1)),
         ),
         heads=(qkv("parity_left", "idx_left", "idx", "parity"), qkv("done_left", "idx_left", "idx", "done")),
-        mlp=step,
+        mlp=_take_over,
         output="parity",
         halt=("done", 1),
         input_size=2,
@@ -38,11 +33,6 @@ def parity_sequential_absolute(positions: int = 256) -> AltaProgram:
 def parity_sequential_relative() -> AltaProgram:
     """One bit per layer, from left to right; a position looks at the one before it. The sequence begins with START."""
 
-    def step(z: Any) -> None:
-        if not z["done"] and z["done_left"]:
-            z["parity"] = z["parity_left"] ^ z["parity"]
-            z["done"] = 1
-
     return alta_program(
         "parity_sequential_relative",
         description="parity, one bit per layer, by relative positions",
@@ -51,7 +41,7 @@ def parity_sequential_relative() -> AltaProgram:
             categorical("done", 2, from_input=lambda x: x == START),
         ),
         heads=(v_relative("parity_left", "parity", -1), v_relative("done_left", "done", -1)),
-        mlp=step,
+        mlp=_take_over,
         output="parity",
         halt=("done", 1),
         input_size=3,
@@ -96,6 +86,13 @@ def parity_sum_mod_2_intermediate(ones: int = 200) -> AltaProgram:
         input_size=3,
         text=Text(lambda text: [*_bits(text), END], lambda outputs: str(outputs[-1])),
     )
+
+
+def _take_over(z: Any) -> None:
+    """Once the left neighbour knows the parity until there, so does this position."""
+    if not z["done"] and z["done_left"]:
+        z["parity"] = z["parity_left"] ^ z["parity"]
+        z["done"] = 1
 
 
 def _counting(ones: int) -> tuple:
