@@ -324,10 +324,19 @@ def _merged(rules: list[Rule], readable: Mapping[str, Variable], nullable: froze
 
 
 def merged_tests(given: list[Tests], readable: Mapping[str, Variable], nullable: frozenset[str]) -> list[Tests]:
-    """Conjunctions that hold in the same cases, of which no two hold at once: merged while two differ in one test."""
+    """Conjunctions that hold in the same cases, of which no two hold at once: merged while two differ in one test.
+
+    What is left depends on the order of the variables; some are tried, and the fewest are kept.
+    """
     cubes = list(dict.fromkeys(given))
-    tested = {name for cube in cubes for name, _ in cube}
-    order = sorted(tested, key=lambda name: (-len(readable[name].domain), name))  # the same in every process
+    names = sorted({name for cube in cubes for name, _ in cube})  # the same in every process
+    orders = (names, names[::-1], sorted(names, key=lambda name: -len(readable[name].domain)))
+    return min((_merged_in(order, cubes, readable, nullable) for order in orders), key=len)
+
+
+def _merged_in(
+    order: list[str], cubes: list[Tests], readable: Mapping[str, Variable], nullable: frozenset[str]
+) -> list[Tests]:
     while True:
         before = len(cubes)
         for name in order:
