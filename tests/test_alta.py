@@ -17,9 +17,12 @@ import numpy as np
 import pytest
 
 import mechgap as mg
+from mechgap.compiler import to_transformer
+from mechgap.compiler.alta_files import save_transformer
 from mechgap.compiler.alta_stream import encoded
 from mechgap.compiler.errors import PrecisionError
 from mechgap.compiler.to_transformer import CompiledAlta
+from mechgap.networks.layers import SparseLinear
 from mechgap.programs.alta import AltaProgram, Categorical, Numeric, Rule
 from mechgap.programs.alta_builder import RuleBuilder, alta_program, categorical, numeric, pure, qkv, set_of, v_relative
 from mechgap.programs.alta_interpreter import UNDEFINED, UndefinedError, members_of
@@ -109,6 +112,40 @@ def sums(rng: random.Random) -> str:
     return f"{rng.randrange(10 ** rng.randint(1, 12))}+{rng.randrange(10 ** rng.randint(1, 12))}"
 
 
+def run_subleq(memory: list[int], most: int = 60) -> list[int] | None:
+    """What a SUBLEQ computer of 16 cells leaves in its memory; None where it runs for longer."""
+    memory, at = memory.copy(), 0
+    for _ in range(most):
+        if not 0 <= at <= 13 or not all(0 <= address < 16 for address in memory[at : at + 2]):
+            return memory
+        a, b, c = memory[at : at + 3]
+        result = memory[b] - memory[a]
+        memory[b] = max(-16, min(16, result))
+        at = c if result <= 0 else at + 3
+    return None
+
+
+def computer(rng: random.Random) -> str:
+    """A memory of small addresses and numbers whose program ends, and does something."""
+    while True:
+        memory = [rng.randint(0, 15) if rng.random() < 0.8 else rng.randint(-16, 16) for _ in range(16)]
+        if run_subleq(memory) not in (None, memory):
+            return joined(memory)
+
+
+def reductions(text: str) -> list[str]:
+    """What a shift-reduce parser of SCAN reduces, in its order."""
+    for joint in (" after ", " and "):
+        if joint in text:
+            first, second = text.split(joint)
+            return [*reductions(first), *reductions(second), f"S{joint}S"]
+    if text.endswith(("twice", "thrice")):
+        clause, times = text.rsplit(" ", 1)
+        return [*reductions(clause), f"S {times}"]
+    verb, _, turn = text.partition(" ")
+    return [text] if verb == "turn" or not turn else [verb, f"S {turn}"]
+
+
 def listed(oracle: Callable[[list[int]], list[int]]) -> Callable[[str], str]:
     return lambda text: joined(oracle([int(word) for word in text.split()]))
 
@@ -122,6 +159,8 @@ ORACLES: dict[str, tuple[Callable[[random.Random], str], Callable[[str], str]]] 
     "histogram": (lambda rng: joined(numbers(9, 16)(rng)), listed(lambda x: [x.count(i) for i in x])),
     "most_frequent": (lambda rng: joined(numbers(5, 12)(rng)), listed(lambda x: [most_frequent(x)] * len(x))),
     "scan": (lambda rng: rng.choice(SCAN), lambda t: " ".join(actions(t))),
+    "scan_parser": (lambda rng: rng.choice(SCAN), lambda t: " | ".join(reductions(t))),
+    "subleq": (computer, lambda t: joined(run_subleq([int(word) for word in t.split()]) or [])),
     "dyck_1": (brackets("()"), lambda t: matches(t, 8)),
     "dyck_2": (brackets("()[]"), lambda t: matches(t, 4)),
 }
@@ -199,8 +238,7 @@ def test_the_stream_is_the_interpreters_at_every_layer(name: str) -> None:
     """Not only the output: every number of the residual stream encodes what the interpreter holds there."""
     program, network = PROGRAMS[name], compiled(name)
     rng = random.Random(3)
-    others = {"subleq": [25, 27, 19, 27, 26, 22, 27, 27, 15, 21, 26, 16], "scan_parser": [12, 7, 1, 9, 15]}
-    ids = program.encode(ORACLES[name][0](rng)) if name in ORACLES else others[name]
+    ids = program.encode(ORACLES[name][0](rng))
     meant = program.interpret([ids])
     x, inside = network.network.embed(jnp.asarray(ids)), jnp.ones(len(ids), bool)
     layer = jax.jit(lambda x: network.network.layer(network.network.block, x, inside))
@@ -409,6 +447,27 @@ def test_separate_layers_equal_shared_ones() -> None:
     assert unshared.run(inputs, layers=8).outputs == compiled("addition").run(inputs).outputs
 
 
+@pytest.mark.parametrize("name", ["addition", "parity_sum_mod_2", "sort"])
+def test_sparse_layers_equal_dense_ones(name: str, tmp_path: Path) -> None:
+    rng = random.Random(5)
+    inputs = [PROGRAMS[name].encode(ORACLES[name][0](rng)) for _ in range(20)]
+    sparse, dense = mg.compile(PROGRAMS[name], sparse=True, certify="none"), compiled(name)
+    assert all(isinstance(layer, SparseLinear) for layer in sparse.network.block.mlp)
+    assert sparse.hidden_units == dense.hidden_units
+    assert sparse.run(inputs).outputs == dense.run(inputs).outputs == PROGRAMS[name].interpret(inputs).outputs
+    save_transformer(tmp_path / "a.safetensors", sparse)
+    save_transformer(tmp_path / "b.safetensors", dense)
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+
+
+def test_layers_are_held_sparsely_where_that_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any(isinstance(layer, SparseLinear) for layer in compiled("subleq").network.block.mlp)
+    monkeypatch.setattr(to_transformer, "LARGE", 2**16)
+    network = mg.compile(PROGRAMS["subleq"], certify="none")
+    assert [isinstance(layer, SparseLinear) for layer in network.network.block.mlp] == [False, True]
+    assert network.solve("9 3 3 11 11 -1 0 0 0 1 7 5") == compiled("subleq").solve("9 3 3 11 11 -1 0 0 0 1 7 5")
+
+
 def test_sequences_of_different_lengths_do_not_disturb_each_other() -> None:
     program, network = PROGRAMS["addition"], compiled("addition")
     inputs = [program.encode(t) for t in ("5+5", "123456+654321", "0+0")]
@@ -519,6 +578,29 @@ def test_scan_has_all_its_commands_and_splits() -> None:
     assert "jump" in train
     assert sorted([*random_split(3)[0], *random_split(3)[1]]) == sorted(SCAN)
     assert random_split(3) == random_split(3) != random_split(4)
+
+
+def run_scan(given: list[str]) -> None:
+    """All commands through the compiled network, those of about as many layers together."""
+    network, program = compiled("scan"), PROGRAMS["scan"]
+    for start in range(0, len(given), 128):
+        part = given[start : start + 128]
+        ran = network.run([program.encode(c) for c in part])
+        ran.check()
+        assert [program.decode(o).split() for o in ran.outputs] == [actions(c) for c in part]
+
+
+BY_LENGTH = sorted(SCAN, key=lambda c: (len(actions(c)), len(c), c))
+
+
+def test_300_scan_commands_of_all_lengths() -> None:
+    assert {len(actions(c)) for c in BY_LENGTH[::69]} == {len(actions(c)) for c in SCAN}
+    run_scan(BY_LENGTH[::69])
+
+
+@pytest.mark.slow
+def test_all_20910_scan_commands() -> None:
+    run_scan(BY_LENGTH)
 
 
 def test_a_published_split_is_read(tmp_path: Path) -> None:

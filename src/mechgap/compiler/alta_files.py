@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from mechgap.compiler.to_transformer import CompiledAlta
+from mechgap.compiler.to_transformer import CompiledAlta, densely
 from mechgap.networks.layers import Linear
 from mechgap.networks.transformer import Block, Heads, Transformer, TransformerConfig
 from mechgap.storage import read_tensors, write_tensors
@@ -24,7 +24,7 @@ def save_transformer(path: str | Path, compiled: CompiledAlta) -> None:
         tensors["positions"] = network.positions
     if network.block.heads is not None:
         tensors |= {f"heads.{name}": getattr(network.block.heads, name) for name in HEADS}
-    for i, layer in enumerate(network.block.mlp):
+    for i, layer in enumerate(map(densely, network.block.mlp)):
         tensors |= {f"mlp.{i}.weight": layer.weight} | ({} if layer.bias is None else {f"mlp.{i}.bias": layer.bias})
     places = {name: [s.start, s.stop] for name, s in compiled.layout.places.items()}
     header = {

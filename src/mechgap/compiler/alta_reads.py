@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from mechgap.networks.layers import Linear
+from mechgap.networks.layers import AnyLinear
 from mechgap.networks.transformer import clipped
 from mechgap.programs.alta import AltaProgram
 
@@ -25,7 +25,7 @@ class UndefinedReads(eqx.Module):
         sure: a head's output has a value where its largest number is at least this.
     """
 
-    expansion: tuple[Linear, ...]
+    expansion: tuple[AnyLinear, ...]
     tests: Float[Array, "seen rules"]
     counts: Float[Array, " rules"]
     heads: Float[Array, "heads rules"]
@@ -34,7 +34,7 @@ class UndefinedReads(eqx.Module):
     sure: float = eqx.field(static=True)
 
     @classmethod
-    def of(cls, program: AltaProgram, view: Any, expansion: tuple[Linear, ...], longest: int) -> "UndefinedReads":
+    def of(cls, program: AltaProgram, view: Any, expansion: tuple[AnyLinear, ...], longest: int) -> "UndefinedReads":
         """For the rules of a program that read the output of a head."""
         rules = [r for r in program.rules if any(n in program.nullable for n, _ in r.tests)]
         names = [h.name for h in program.heads]

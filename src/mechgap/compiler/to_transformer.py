@@ -25,9 +25,12 @@ from mechgap.compiler.alta_stream import StreamLayout
 from mechgap.compiler.alta_units import Unit, units_of
 from mechgap.compiler.alta_views import view_of
 from mechgap.compiler.alta_weights import WeightWriter
+from mechgap.networks.layers import AnyLinear, Linear, SparseLinear
 from mechgap.networks.transformer import Block, Execution, Halt, Transformer, TransformerConfig, run_batch
 from mechgap.programs.alta import AltaProgram
 from mechgap.programs.alta_interpreter import UndefinedError, batched
+
+LARGE, SPARSE = 2**22, 100  # from so many weights, if one in so many is not zero, gathers beat matrix products
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class CompiledAlta:
     @property
     def hidden_units(self) -> int:
         """The width of the MLP's rule layer: units of rules and units that reset the outputs of heads."""
-        return self.network.block.mlp[-2].weight.shape[-1]
+        return densely(self.network.block.mlp[-2]).weight.shape[-1]
 
     def _padded(self, ids: np.ndarray) -> np.ndarray:
         """The sequences longer and more, to the next powers of two: one compilation serves many sizes."""
@@ -138,12 +141,15 @@ class AltaRun:
             )
 
 
-def compile_alta_program(program: AltaProgram, *, longest: int | None = None, certify: str = "quick") -> CompiledAlta:
+def compile_alta_program(
+    program: AltaProgram, *, longest: int | None = None, sparse: bool | None = None, certify: str = "quick"
+) -> CompiledAlta:
     """Write the weights with which a Transformer runs the program.
 
     Args:
         program: what to compile.
         longest: the longest sequence; by default the program's positions, or 512.
+        sparse: hold the MLP as its non-zero weights; None does so layer by layer where that is faster.
         certify: "quick" compares 64 random sequences with the interpreter, "full" 1024, "none" nothing.
     """
     if certify not in (*SAMPLES, "none"):
@@ -157,12 +163,24 @@ def compile_alta_program(program: AltaProgram, *, longest: int | None = None, ce
     network = Transformer(
         tokens=jnp.asarray(tokens),
         positions=None if positions is None else jnp.asarray(positions),
-        block=Block(heads=writer.heads(), mlp=writer.mlp(units)),
+        block=Block(writer.heads(), tuple(_held(layer, sparse) for layer in writer.mlp(units))),
         output=writer.output(),
         config=TransformerConfig(causal=program.causal, precision="highest"),
     )
     compiled = CompiledAlta(program, network, layout, units, longest)
     return compiled if certify == "none" else replace(compiled, certificate=compare(compiled, certify))
+
+
+def densely(layer: AnyLinear) -> Linear:
+    """A layer with all its weights."""
+    return layer.dense() if isinstance(layer, SparseLinear) else layer
+
+
+def _held(layer: Linear, sparse: bool | None) -> AnyLinear:
+    if sparse is None:
+        used = np.count_nonzero(layer.weight)
+        sparse = layer.weight.size >= LARGE and bool(used * SPARSE < layer.weight.size)
+    return SparseLinear.of(layer) if sparse else layer
 
 
 @eqx.filter_jit

@@ -5,7 +5,8 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 
 class Linear(eqx.Module):
@@ -30,6 +31,44 @@ class Linear(eqx.Module):
     def __call__(self, x: Float[Array, "*places inputs"]) -> Float[Array, "*places outputs"]:
         y = x @ self.weight
         return y if self.bias is None else y + self.bias
+
+
+class SparseLinear(eqx.Module):
+    """The same layer, held as its non-zero weights alone: for layers of tens of thousands of mostly idle units.
+
+    Attributes:
+        sources, targets: between which input and output each weight stands; the targets rise.
+        values: the weights.
+    """
+
+    sources: Int[Array, " weights"]
+    targets: Int[Array, " weights"]
+    values: Float[Array, " weights"]
+    bias: Float[Array, " outputs"] | None
+    shape: tuple[int, int] = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, layer: Linear) -> "SparseLinear":
+        """The non-zero weights of a layer."""
+        weight = np.asarray(layer.weight)
+        targets, sources = np.nonzero(weight.T)
+        values = jnp.asarray(weight[sources, targets])
+        return cls(jnp.asarray(sources), jnp.asarray(targets), values, layer.bias, weight.shape)
+
+    def dense(self) -> Linear:
+        """The layer with all its weights."""
+        weight = jnp.zeros(self.shape, self.values.dtype).at[self.sources, self.targets].set(self.values)
+        return Linear(weight, self.bias)
+
+    def __call__(self, x: Float[Array, "*places inputs"]) -> Float[Array, "*places outputs"]:
+        terms = jnp.moveaxis(x, -1, 0)[self.sources]
+        terms = terms * self.values.reshape(-1, *(1,) * (terms.ndim - 1))
+        y = jax.ops.segment_sum(terms, self.targets, self.shape[1], indices_are_sorted=True)
+        y = jnp.moveaxis(y, 0, -1)
+        return y if self.bias is None else y + self.bias
+
+
+AnyLinear = Linear | SparseLinear
 
 
 def fold(first: Linear, second: Linear) -> Linear:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from mechgap.networks.layers import Linear
+from mechgap.networks.layers import AnyLinear, Linear
 
 NEVER = -1e9  # the logit of what must not be looked at
 
@@ -57,7 +57,7 @@ class Block(eqx.Module):
     """One layer."""
 
     heads: Heads | None
-    mlp: tuple[Linear, ...]
+    mlp: tuple[AnyLinear, ...]
 
 
 class Layer(NamedTuple):

@@ -9,6 +9,7 @@ which only the variables it depends on are enumerated. Rules are built for every
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from mechgap.programs.alta import Categorical, Numeric, Rule, SetOf, Variable
@@ -31,7 +32,7 @@ def rules_of_function(
     rules: list[Rule] = []
     for allowed, writes in _paths(function, readable, nullable):
         for target, written in writes.items():
-            rules += _written(target, written, allowed, readable)
+            rules += _written(target, written, allowed, readable, nullable)
     return tuple(rules)
 
 
@@ -280,23 +281,22 @@ for _name in ("lt", "le", "gt", "ge"):
     _one_sided(_name, getattr(operator, _name))
 
 
-def _written(target: str, written: Any, allowed: Allowed, readable: Mapping[str, Variable]) -> Iterator[Rule]:
-    """The rules for one write on one path: one per value and, where it depends on several variables, combination."""
+def _written(
+    target: str, written: Any, allowed: Allowed, readable: Mapping[str, Variable], nullable: frozenset[str]
+) -> Iterator[Rule]:
+    """The rules for one write on one path: some per value, for the combinations in which that is written."""
     tests = {name: frozenset(values) for name, values in allowed.items()}
     if not isinstance(written, Symbol):
         yield _rule(tests, target, written)
         return
-    if len(written.names) == 1:
-        (name,) = written.names
-        by_value: dict[Any, set[int]] = {}
-        for members in written.path.assignments(written.names):
-            by_value.setdefault(_plain(written.evaluate(members)), set()).add(members[name])
-        for value, values in by_value.items():
-            yield _rule(tests | {name: frozenset(values)}, target, value)
-        return
+    names = sorted(written.names)
+    by_value: dict[Any, list[Tests]] = {}
     for members in written.path.assignments(written.names):
-        single = {name: frozenset({member}) for name, member in members.items()}
-        yield _rule(tests | single, target, _plain(written.evaluate(members)))
+        single = tuple((name, _values(1 << members[name])) for name in names)
+        by_value.setdefault(_plain(written.evaluate(members)), []).append(single)
+    for value, combinations in by_value.items():
+        for cube in merged_tests(combinations, readable, nullable):
+            yield _rule(tests | dict(cube), target, value)
 
 
 def _rule(tests: Mapping[str, frozenset[int]], target: str, value: Any) -> Rule:
@@ -328,43 +328,48 @@ def merged_tests(given: list[Tests], readable: Mapping[str, Variable], nullable:
 
     What is left depends on the order of the variables; some are tried, and the fewest are kept.
     """
-    cubes = list(dict.fromkeys(given))
-    names = sorted({name for cube in cubes for name, _ in cube})  # the same in every process
-    orders = (names, names[::-1], sorted(names, key=lambda name: -len(readable[name].domain)))
-    return min((_merged_in(order, cubes, readable, nullable) for order in orders), key=len)
+    names = sorted({name for tests in given for name, _ in tests})  # the same in every process
+    sizes = [len(readable[name].domain) for name in names]
+    # A set of values is a number with a bit for each, and one more for the undefined output of a head: a test of all
+    # its values is not the same as no test.
+    everything = [(1 << size + (name in nullable)) - 1 for name, size in zip(names, sizes, strict=True)]
+    cubes = []
+    for tests in given:
+        tested = dict(tests)
+        masks = zip(names, everything, strict=True)
+        cubes.append(tuple(_mask(tested[name]) if name in tested else full for name, full in masks))
+    cubes = list(dict.fromkeys(cubes))
+    places = range(len(names))
+    orders = (places, places[::-1], sorted(places, key=lambda i: -sizes[i]))
+    fewest = min((_merged_in(order, cubes) for order in orders), key=len)
+    return [
+        tuple((n, _values(mask)) for n, mask, full in zip(names, cube, everything, strict=True) if mask != full)
+        for cube in fewest
+    ]
 
 
-def _merged_in(
-    order: list[str], cubes: list[Tests], readable: Mapping[str, Variable], nullable: frozenset[str]
-) -> list[Tests]:
+def _merged_in(order: Iterable[int], cubes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     while True:
         before = len(cubes)
-        for name in order:
-            cubes = _merged_along(cubes, name, readable[name], name in nullable)
+        for i in order:
+            groups: dict[tuple[int, ...], int] = {}
+            for cube in cubes:
+                rest = cube[:i] + cube[i + 1 :]
+                groups[rest] = groups.get(rest, 0) | cube[i]
+            if len(groups) < len(cubes):
+                cubes = [(*rest[:i], mask, *rest[i:]) for rest, mask in groups.items()]
         if len(cubes) == before:
             return cubes
 
 
-def _merged_along(cubes: list, name: str, variable: Variable, nullable: bool) -> list:
-    full = frozenset(variable.domain)
-    groups: dict[tuple, frozenset[int]] = {}
-    for cube in cubes:
-        rest = tuple(test for test in cube if test[0] != name)
-        # Without a test all values are meant, and for the output of a head also that it is undefined: a case apart.
-        values = next((v for n, v in cube if n == name), None)
-        if values is None and nullable:
-            groups[(*rest, None)] = full
-        else:
-            groups[rest] = groups.get(rest, frozenset()) | (full if values is None else values)
-    merged = []
-    for rest, values in groups.items():
-        if rest and rest[-1] is None:
-            merged.append(rest[:-1])
-        elif values == full and not nullable:
-            merged.append(rest)
-        else:
-            merged.append(tuple(sorted((*rest, (name, values)))))
-    return merged
+@cache
+def _mask(values: frozenset[int]) -> int:
+    return sum(1 << value for value in values)
+
+
+@cache
+def _values(mask: int) -> frozenset[int]:
+    return frozenset(i for i in range(mask.bit_length()) if mask >> i & 1)
 
 
 def _sort_key(value: Any) -> str:
