@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mechgap.programs import program as program
     from mechgap.programs import program_names as program_names
     from mechgap.programs.graph import GraphProgram as GraphProgram
+    from mechgap.programs.minimal import minimal as minimal
     from mechgap.trace import Kind as Kind
     from mechgap.trace import Location as Location
     from mechgap.trace import Spec as Spec
@@ -45,6 +46,7 @@ _HOME = {
     "Compiled": "mechgap.compiler.to_gatv2",
     "ClrsNet": "mechgap.networks.clrs_net",
     "GraphProgram": "mechgap.programs.graph",
+    "minimal": "mechgap.programs.minimal",
     "NetConfig": "mechgap.networks.config",
     "Algorithm": "mechgap.algorithms.definition",
     "Kind": "mechgap.trace",

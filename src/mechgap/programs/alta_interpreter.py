@@ -1,6 +1,6 @@
 """What an ALTA program means: plain NumPy, all positions of all sequences at once, one layer after the other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,8 +191,8 @@ def _undefined(x: np.ndarray) -> np.ndarray:
 class _Tables:
     """Rules as tables: all rules that test the same variables and write the same one are one look-up.
 
-    A table has one entry per combination of the variables' values, undefined included: the new value, nothing, or that
-    an undefined value was read. Where the combinations are too many, the rules are tried one by one.
+    A table has an entry per combination of the variables' values, undefined included: the new value, nothing, or that
+    an undefined value was read. Where the combinations are too many, only those that some rule names are kept, sorted.
     """
 
     NOTHING, USED = -1, -2
@@ -209,38 +209,62 @@ class _Tables:
         members = {name: members_of(v, seen[name]) for name, v in self.readable.items()}
         written = dict(seen)
         used = np.zeros(next(iter(seen.values())).shape, bool)
-        for target, names, sizes, values, table in self.tables:
+        for target, names, sizes, values, look_up in self.tables:
             code = np.zeros(used.shape, int)
             for name, size in zip(names, sizes, strict=True):
                 code = code * size + (members[name] + 1)
-            found = table[code]
+            found = look_up(code)
             used |= found == self.USED
             written[target] = np.where(found >= 0, values[np.maximum(found, 0)], written[target])
         return written, used
 
-    def _table(self, names: tuple[str, ...], rules: list[Rule]) -> tuple[list[int], np.ndarray, np.ndarray]:
+    def _table(
+        self, names: tuple[str, ...], rules: list[Rule]
+    ) -> tuple[list[int], np.ndarray, Callable[[np.ndarray], np.ndarray]]:
         sizes = [len(self.readable[name].domain) + 1 for name in names]  # 0 is undefined
-        if np.prod(sizes, dtype=float) > LARGEST_TABLE:
+        values = [_stored(self.readable[rule.target], rule.value) for rule in rules]
+        parts = [(places, entry) for i, rule in enumerate(rules) for places, entry in self._entries(names, rule, i)]
+        combinations = sum(np.prod([len(x) for x in places], dtype=float) for places, _ in parts)
+        if np.prod(sizes, dtype=float) <= LARGEST_TABLE:
+            table = np.full(sizes, self.NOTHING, np.int32)
+            for places, entry in parts:
+                table[np.ix_(*places)] = entry
+            return sizes, np.array(values), table.ravel().__getitem__
+        if combinations > LARGEST_TABLE:
             raise ValueError(
-                f"Program {self.program.name!r}: rules test {', '.join(names)} together, of which there are "
-                f"{np.prod(sizes, dtype=float):.3g} combinations; at most {LARGEST_TABLE} are tabulated. Test fewer "
-                f"variables in one rule."
+                f"Program {self.program.name!r}: rules test {', '.join(names)} together, in {combinations:.3g} "
+                f"combinations; at most {LARGEST_TABLE} are tabulated. Test fewer variables in one rule."
             )
-        table = np.full(sizes, self.NOTHING, np.int32)
-        values: list[Any] = []
-        for rule in rules:
-            tests = dict(rule.tests)
-            holds = [np.array([m + 1 for m in sorted(tests[name])]) for name in names]
-            table[np.ix_(*holds)] = len(values)
-            values.append(_stored(self.readable[rule.target], rule.value))
-            for axis, name in enumerate(names):
-                if name in self.program.nullable:  # all other tests hold, or are undefined, too
-                    reads = [
-                        np.append(h, 0) if n in self.program.nullable else h for h, n in zip(holds, names, strict=True)
-                    ]
-                    reads[axis] = np.array([0])
-                    table[np.ix_(*reads)] = self.USED
-        return sizes, np.array(values), table.ravel()
+        codes = [_codes(places, sizes) for places, _ in parts]
+        entries = np.repeat([entry for _, entry in parts], [len(c) for c in codes])
+        known, first = np.unique(np.concatenate(codes), return_index=True)
+        entries = entries[first]
+
+        def look_up(code: np.ndarray) -> np.ndarray:
+            at = np.minimum(np.searchsorted(known, code), len(known) - 1)
+            return np.where(known[at] == code, entries[at], self.NOTHING)
+
+        return sizes, np.array(values), look_up
+
+    def _entries(self, names: tuple[str, ...], rule: Rule, index: int) -> Iterator[tuple[list[np.ndarray], int]]:
+        """Where a rule fires; and where it would read something undefined, its other tests holding or undefined too."""
+        tests = dict(rule.tests)
+        holds = [np.array([m + 1 for m in sorted(tests[name])]) for name in names]
+        yield holds, index
+        nullable = [name in self.program.nullable for name in names]
+        for axis, may_be in enumerate(nullable):
+            if may_be:
+                reads = [np.append(h, 0) if n else h for h, n in zip(holds, nullable, strict=True)]
+                reads[axis] = np.array([0])
+                yield reads, self.USED
+
+
+def _codes(places: list[np.ndarray], sizes: list[int]) -> np.ndarray:
+    """The combinations of some values of every variable, as numbers with a digit for each."""
+    code = np.zeros(1, int)
+    for values, size in zip(places, sizes, strict=True):
+        code = (code[:, None] * size + values).ravel()
+    return code
 
 
 def _is_nested(inputs: Any) -> bool:

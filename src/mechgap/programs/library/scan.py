@@ -23,6 +23,7 @@ def scan_parser(longest: int = 16) -> AltaProgram:
         if z["phase"] == DECIDE:
             _decide(z)
         elif z["phase"] == EXECUTE:
+            z["action"] = NOTHING
             if z["action"] == ACCEPT:
                 z["phase"] = DONE
                 return
@@ -67,8 +68,10 @@ def scan(memory: int = LONGEST_ACTIONS, words: int = 10) -> AltaProgram:
         if z["phase"] == DECIDE:
             _decide(z)
         elif z["phase"] == EXECUTE:
+            z["action"] = NOTHING
             if z["action"] == ACCEPT:
                 z["phase"] = EMIT
+                _begin_clause(z, 0)
                 return
             if z["action"] == SHIFT:
                 _shift(z)
@@ -90,7 +93,9 @@ def scan(memory: int = LONGEST_ACTIONS, words: int = 10) -> AltaProgram:
             *(categorical(f"{name}_{c}", size) for c in (0, 1) for name, size in CLAUSE.items()),
             categorical("clauses", 2),  # whether a second one has been met, and, when emitting, is left
             categorical("turn", 8),  # how many actions of a clause have been emitted
-            categorical("time", 3),  # how often it has been done
+            categorical("ends", 2),  # whether the next one is its last
+            categorical("again", 2),  # whether the clause is done once more
+            categorical("third", 2),  # and once more after that
             categorical("out", len(SYMBOLS)),
         ),
         heads=(*_reading(), v_relative("at_out_left", "at_out", -1)),
@@ -123,24 +128,25 @@ def _reading() -> tuple:
     return (qkv("next", "one", "at_next", "word"), v_relative("at_next_left", "at_next", -1))
 
 
-@pure
-def _action(third: int, second: int, top: int, following: int) -> int:
-    """Reduce where the top of the stack is the right side of a rule; shift otherwise; accept at the end."""
-    stack = " ".join(_symbol(x) for x in (third, second, top) if x)
-    for number, source in enumerate(REDUCTIONS, 1):
-        joins = source in ("S and S", "S after S")
-        if (stack == source or stack.endswith(f" {source}")) and (following == NO_WORD or not joins):
-            return number
-    return ACCEPT if following == NO_WORD else SHIFT
-
-
-def _symbol(x: int) -> str:
-    return "S" if x == S else WORDS[x - 1]
-
-
 def _decide(z: Any) -> None:
-    z["action"] = _action(z["top_2"], z["top_1"], z["top_0"], z["next"])
+    """Reduce where the right side of a rule is on the stack; shift otherwise; accept at the end.
+
+    What follows is read only where it matters: a decision that the stack alone determines is then the same for every
+    word that follows, also for one that no command of a training set has there.
+    """
     z["phase"] = EXECUTE
+    for number, source in enumerate(REDUCTIONS, 1):
+        symbols = [_on_stack(word) for word in reversed(source.split())]
+        if all(z[f"top_{i}"] == symbol for i, symbol in enumerate(symbols)):
+            if source in ("S and S", "S after S") and z["next"] != NO_WORD:
+                break
+            z["action"] = number
+            return
+    z["action"] = pure(lambda following: ACCEPT if following == NO_WORD else SHIFT)(z["next"])
+
+
+def _on_stack(word: str) -> int:
+    return S if word == "S" else WORDS.index(word) + 1
 
 
 def _shift(z: Any) -> None:
@@ -192,11 +198,12 @@ def _meaning(source: str) -> dict[str, int]:
 
 
 @pure
-def _turns(how: int, verb: int, turn: int) -> bool:
-    """Whether the action at hand of a clause is a turn, or else the verb."""
-    if how == AROUND:
-        return not verb or turn % 2 == 0
-    return turn < {PLAIN: 0, SIDE: 1, OPPOSITE: 2}[how]
+def _action_here(here: int, out: int, how: int, verb: int, turn: int, side: int) -> int:
+    """What an output shows once the action at hand is emitted at the mark: a turn, or the verb."""
+    if not here:
+        return out
+    turns = (not verb or turn % 2 == 0) if how == AROUND else turn < {PLAIN: 0, SIDE: 1, OPPOSITE: 2}[how]
+    return SYMBOLS.index("LTURN") + side if turns else SYMBOLS.index("WALK") + max(verb, 1) - 1
 
 
 @pure
@@ -207,27 +214,29 @@ def _is_last(how: int, verb: int, turn: int) -> bool:
 
 
 def _emit(z: Any) -> None:
-    shape = (z["how_0"], z["verb_0"], z["turn"])
-    if z["at_out"]:
-        if _turns(*shape):
-            z["out"] = z["side_0"] + SYMBOLS.index("LTURN")
-        else:
-            z["out"] = pure(lambda verb: SYMBOLS.index("WALK") + max(verb, 1) - 1)(z["verb_0"])
+    """One action. Each decision is of few registers, so that short commands show all that long ones need."""
+    z["out"] = _action_here(*(z[name] for name in ("at_out", "out", "how_0", "verb_0", "turn", "side_0")))
     _advance(z, "at_out")
-    if not _is_last(*shape):
+    if not z["ends"]:
         z["turn"] = pure(lambda turn: min(turn + 1, 7))(z["turn"])
+        z["ends"] = _is_last(z["how_0"], z["verb_0"], z["turn"] + 1)
         return
     z["turn"] = 0
-    if z["time"] < z["times_0"]:
-        z["time"] = pure(lambda time: min(time + 1, 2))(z["time"])
-        return
-    z["time"] = 0
-    if z["clauses"]:
+    if z["again"]:
+        z["again"], z["third"] = z["third"], 0
+        z["ends"] = _is_last(z["how_0"], z["verb_0"], 0)
+    elif z["clauses"]:
         z["clauses"] = 0
         for register in CLAUSE:
             z[f"{register}_0"] = z[f"{register}_1"]
+        _begin_clause(z, 1)
     else:
         z["phase"] = DONE
+
+
+def _begin_clause(z: Any, clause: int) -> None:
+    z["again"], z["third"] = z[f"times_{clause}"] > 0, z[f"times_{clause}"] > 1
+    z["ends"] = _is_last(z[f"how_{clause}"], z[f"verb_{clause}"], 0)
 
 
 def _words(text: str) -> list[int]:

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from mechgap.faithfulness.correlation import implied_count
+import numpy as np
+
+from mechgap.faithfulness.correlation import correlate, implied_count
 from mechgap.report.gap_words import in_order, interval, label_of, number
 from mechgap.report.paper.results import Result
 from mechgap.report.paper.verdicts import NEVER, SPLITS, Details, Entry, Found, Line, judge
@@ -16,8 +18,11 @@ ROUNDING = 0.0005  # of what Table 1 prints
 
 
 def correlations(entry: Entry, result: Result) -> Found:
-    """The test score against a measure on every split; without printed numbers the claim is that there is nothing."""
-    claimed, known = "pearson" in entry, result.numbers.get("correlations", {})
+    """A score against a measure on every split; without printed numbers the claim is that there is nothing.
+
+    The score is that of the weights that are measured, or, with `score`, another column of metrics.json.
+    """
+    claimed, known = "pearson" in entry, _with_score(entry, result)
     splits = [s for s in SPLITS if entry["measure"] in known.get(s, {})]
     lines = []
     for split, (name, words) in ((s, c) for s in splits or [""] for c in COEFFICIENTS.items()):
@@ -35,7 +40,18 @@ def correlations(entry: Entry, result: Result) -> Found:
                 verdict=judge(holds, entry, result),
             )
         lines.append(line)
-    return lines, [_every_measure(known)] if claimed and known else []
+    return lines, [_every_measure(known)] if claimed and known and "score" not in entry else []
+
+
+def _with_score(entry: Entry, result: Result) -> Mapping[str, Any]:
+    """Split -> measure -> the correlation."""
+    if "score" not in entry:
+        return result.numbers.get("correlations", {})
+    if result.gap is None:
+        return {}
+    score = np.where(result.metrics["diverged"], np.nan, result.metrics[entry["score"]])
+    name = entry["measure"]
+    return {s: {name: asdict(correlate(score, m[name]))} for s, m in result.gap.measures.items() if name in m}
 
 
 def implied_table(entries: Sequence[Entry]) -> Details:
@@ -50,6 +66,7 @@ def implied_ranges(entries: Sequence[Entry]) -> dict[str, tuple[float, float]]:
     return {
         f"{entry['label']}, {words}": _implied(entry[name], entry[f"{name}_p"])
         for entry in entries
+        if "score" not in entry
         for name, words in COEFFICIENTS.items()
     }
 

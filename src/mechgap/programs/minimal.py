@@ -1,0 +1,191 @@
+"""Minimal programs: what of an ALTA program some inputs need, and what could be left out (ALTA B.3, C.2).
+
+A program may answer right on all inputs, and still hold rules that no training set shows. What is left when these are
+taken away is what can be learned from that set at best: if it fails on other inputs, no supervision by these traces
+can be expected to succeed there.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mechgap.programs.alta import AltaProgram, Categorical, Init, Numeric, Rule, SetOf, Variable
+from mechgap.programs.alta_interpreter import AltaTrace, batched, members_of
+from mechgap.programs.alta_rules import member_value
+
+TOGETHER = 256  # sequences that are interpreted at once
+
+
+@dataclass(frozen=True)
+class Assignments:
+    """What the rules of a program were given: every assignment of the variables and heads that occurred, once.
+
+    Attributes:
+        names: of the columns.
+        rows: [assignments, names], members of the domains; -1 where a head's output was undefined.
+    """
+
+    names: tuple[str, ...]
+    rows: np.ndarray
+
+    def column(self, name: str) -> np.ndarray:
+        """One variable."""
+        return self.rows[:, self.names.index(name)]
+
+    def holds(self, tests: Iterable[tuple[str, frozenset[int]]]) -> np.ndarray:
+        """[assignments]: whether all tests hold."""
+        found = np.ones(len(self.rows), bool)
+        for name, values in tests:
+            found &= np.isin(self.column(name), sorted(values))
+        return found
+
+
+def assignments(program: AltaProgram, inputs: Iterable[Any]) -> Assignments:
+    """Run a program and collect what its rules were given, at every position of every layer (the D of ALTA B.4).
+
+    Args:
+        program: what is run.
+        inputs: texts, or sequences of input ids.
+    """
+    readable = program.readable
+    rows = np.zeros((0, len(readable)), np.int32)
+    for trace in _traces(program, inputs):
+        inside, found = np.arange(trace.streams[0][program.output].shape[1]) < trace.lengths[:, None], [rows]
+        for layer, seen in enumerate(trace.attended):
+            there = inside & (layer < trace.layers)[:, None]
+            found.append(_unique(np.stack([members_of(v, seen[n])[there] for n, v in readable.items()], axis=1)))
+        rows = _unique(np.concatenate(found))
+    return Assignments(tuple(readable), rows)
+
+
+def minimal(program: AltaProgram, inputs: Iterable[Any]) -> AltaProgram:
+    """The program without what the inputs do not show (ALTA C.2).
+
+    Rules are taken in their plain form, one value per test: those that never fire are dropped. Variables that start
+    from the input or the position start from a default, 0 or nothing, at inputs and positions that do not occur.
+
+    Args:
+        program: what is made smaller.
+        inputs: texts, or sequences of input ids.
+    """
+    given = [_ids(program, one) for one in inputs]
+    if not given:
+        raise ValueError(f"A minimal version of {program.name!r} needs some inputs to be minimal for; got none.")
+    tokens = {token for ids in given for token in ids}
+    longest = max(len(ids) for ids in given)
+    shown = assignments(program, given)
+    return replace(
+        program,
+        rules=tuple(_shown_rules(program, shown)),
+        variables=tuple(_restricted(v, tokens, longest) for v in program.variables),
+        description=f"{program.description}, as {len(given)} inputs show it",
+    )
+
+
+def rule_count(program: AltaProgram, rules: Sequence[Rule] | None = None) -> int:
+    """How many rules a program has, as the paper counts: plain ones, and those that reset the outputs of heads."""
+    from mechgap.programs.alta_rules import plain
+
+    found = plain(program.rules, program.readable) if rules is None else rules
+    outputs = [program.readable[h.name] for h in program.heads]
+    return len(found) + sum(1 if isinstance(v, Numeric) else v.size for v in outputs)
+
+
+@dataclass(frozen=True)
+class Removable:
+    """What could be left out of a rule set without changing any of some assignments.
+
+    Attributes:
+        rule: the whole rule, or the one with a removable test.
+        test: the name of the variable tested; None for the whole rule.
+    """
+
+    rule: Rule
+    test: str | None = None
+
+    def __str__(self) -> str:
+        return f"the rule '{self.rule}'" if self.test is None else f"the test of {self.test} in '{self.rule}'"
+
+
+def removable(rules: Sequence[Rule], shown: Assignments, readable: Mapping[str, Variable]) -> list[Removable]:
+    """Every rule, and every test of a rule, that could be removed: none, if the rules are minimal (Definition 1).
+
+    Without a test a rule fires in more cases. That changes something where it writes another value than is there; or
+    where another rule writes the variable too, since no two rules may. The test of the target's own value stays: a rule
+    must have it (B.1), or the MLP would take away a value that is not there.
+    """
+    fires = [shown.holds(rule.tests) for rule in rules]
+    found = []
+    for i, rule in enumerate(rules):
+        if not (fires[i] & _changes(rule, shown, readable)).any():
+            found.append(Removable(rule))
+            continue
+        others = [fires[j] for j, other in enumerate(rules) if j != i and other.target == rule.target]
+        written = np.any(others, axis=0) if others else np.zeros(len(shown.rows), bool)
+        for name in (n for n, _ in rule.tests if n != rule.target):
+            more = shown.holds(test for test in rule.tests if test[0] != name) & ~fires[i]
+            if not (more & (_changes(rule, shown, readable) | written)).any():
+                found.append(Removable(rule, name))
+    return found
+
+
+def _changes(rule: Rule, shown: Assignments, readable: Mapping[str, Variable]) -> np.ndarray:
+    """[assignments]: where a rule would write another value than is there."""
+    variable = readable[rule.target]
+    same = [m for m in variable.domain if member_value(variable, m) == rule.value]
+    return ~np.isin(shown.column(rule.target), same)
+
+
+def _shown_rules(program: AltaProgram, shown: Assignments) -> Iterator[Rule]:
+    """The plain rules that fire, without enumerating those that do not."""
+    readable = program.readable
+    for rule in program.rules:
+        names = sorted({rule.target, *(name for name, _ in rule.tests)})
+        fires = shown.holds(rule.tests) & _changes(rule, shown, readable)
+        columns = np.stack([shown.column(name)[fires] for name in names], axis=1)
+        for members in np.unique(columns, axis=0):
+            tests = tuple((name, frozenset({int(member)})) for name, member in zip(names, members, strict=True))
+            yield Rule(tests, rule.target, rule.value)
+
+
+def _restricted(variable: Variable, tokens: set[int], longest: int) -> Variable:
+    init, default = variable.init, _default(variable)
+    if init.by_input is not None:
+        kept = tuple(v if token in tokens else default for token, v in enumerate(init.by_input))
+        return replace(variable, init=Init(by_input=kept))
+    if init.by_position is not None:
+        kept = tuple(v if place < longest else default for place, v in enumerate(init.by_position))
+        return replace(variable, init=Init(by_position=kept))
+    return variable
+
+
+def _default(variable: Variable) -> Any:
+    match variable:
+        case Categorical():
+            return 0
+        case Numeric():
+            return 0.0
+        case SetOf():
+            return frozenset() if frozenset() in variable.sets else variable.sets[0]
+
+
+def _ids(program: AltaProgram, one: Any) -> list[int]:
+    return program.encode(one) if isinstance(one, str) else list(one)
+
+
+def _traces(program: AltaProgram, inputs: Iterable[Any]) -> Iterator[AltaTrace]:
+    """Executions of some sequences at a time, those of one length together."""
+    given = sorted((_ids(program, one) for one in inputs), key=len)
+    if given:
+        batched(program, given[-1:])  # says what is wrong with the longest before the others are run
+    for start in range(0, len(given), TOGETHER):
+        yield program.interpret(given[start : start + TOGETHER])
+
+
+def _unique(rows: np.ndarray) -> np.ndarray:
+    """Different rows, by their bytes: np.unique along an axis compares column by column, and takes ten times longer."""
+    rows = np.ascontiguousarray(rows, np.int32)
+    _, first = np.unique(rows.view(np.dtype((np.void, rows.strides[0]))).ravel(), return_index=True)
+    return rows[first]
