@@ -7,6 +7,8 @@ import jax
 import pytest
 from hypothesis import settings
 
+from browser_pages import browser, visit  # noqa: F401  (fixtures)
+
 jax.config.update("jax_numpy_dtype_promotion", "standard")
 # A first example compiles; a deadline would measure the compiler.
 settings.register_profile("default", deadline=None, max_examples=50, derandomize=True)

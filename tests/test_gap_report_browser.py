@@ -1,68 +1,25 @@
-"""The report in a real browser: opened from disk with the network off, used by mouse and by keys, on phone and paper.
+"""The report in a real browser: used by mouse and by keys, on phone and paper (see browser_pages.py)."""
 
-Run by `make test-browser`. MECHGAP_BROWSER names the browser, MECHGAP_SCREENSHOTS a folder to keep the pictures in.
-"""
-
-import os
 import re
-import shutil
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from browser_pages import IN_A_BROWSER, LOOKS, UNFOLDED, Opened, check_accessible, picture_folder
 from mechgap.faithfulness.mechanistic_gap import load_gap
 from mechgap.report.gap_report import write_report
 from result_folders import write_folder
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make test-browser")
-
-BROWSER = os.environ.get("MECHGAP_BROWSER") or next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(BROWSER is None, reason="NO BROWSER: install chromium, or name one in MECHGAP_BROWSER"),
-]
+pytestmark = IN_A_BROWSER
 SECONDS_TO_OPEN = 3.0
 ATTEMPTS = 3  # the fastest counts: other work on the machine is not the page's
-LOOKS = [(width, scheme) for width in (390, 1280) for scheme in ("light", "dark")]
 
 
-@dataclass
-class Opened:
-    """A page, and everything that went wrong on it."""
-
-    page: Any
-    errors: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-    def until(self, expression: str, value: Any) -> None:
-        """Wait for a value; playwright's own waiting evaluates strings in the page, which the page forbids."""
-        end = time.monotonic() + 5
-        while (found := self.page.evaluate(expression)) != value:
-            assert time.monotonic() < end, f"{expression} is {found!r}, not {value!r}"
-            self.page.wait_for_timeout(20)
-
-    def said(self) -> str:
-        return str(self.page.inner_text("#viewer-said"))
-
-    def facts(self) -> str:
-        return str(self.page.inner_text("#viewer-facts"))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        # In a container chromium has no sandbox to run in.
-        running = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield running
-        running.close()
+def facts(opened: Opened) -> str:
+    return str(opened.page.inner_text("#viewer-facts"))
 
 
 @pytest.fixture(scope="module")
@@ -86,33 +43,6 @@ def several(folder: Path) -> Path:
     (bad / "causal.json").write_text('{"splits":')
     assert len(write_report([*runs, bad], folder / "several.html")) == 1
     return folder / "several.html"
-
-
-@pytest.fixture
-def visit(browser: Any) -> Iterator[Any]:
-    """Open a page from disk without a network; nothing may be fetched and nothing may go wrong."""
-    contexts, visits = [], []
-
-    def go(file: Path, width: int = 1280, scheme: str = "light", **options: Any) -> Opened:
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True, **options
-        )
-        contexts.append(context)
-        opened = Opened(context.new_page())
-        opened.page.on("console", lambda m: opened.errors.append(m.text) if m.type in ("error", "warning") else None)
-        opened.page.on("pageerror", lambda e: opened.errors.append(str(e)))
-        opened.page.on("request", lambda r: opened.requests.append(r.url))
-        opened.page.goto(file.as_uri())
-        opened.page.wait_for_selector("html[data-ready]")
-        visits.append(opened)
-        return opened
-
-    yield go
-    for opened in visits:
-        assert opened.errors == []
-        assert [u for u in opened.requests if not u.startswith("file:")] == []
-    for context in contexts:
-        context.close()
 
 
 def test_128_networks_open_in_time(large: Path, visit: Any) -> None:
@@ -145,7 +75,7 @@ def test_the_viewer_shows_the_numbers_of_the_file(large: Path, folder: Path, vis
     gap = load_gap(folder / "bfs")
     opened = visit(large)
     member = gap.closest()
-    assert opened.facts().startswith(f"Seed {gap.members['seed'][member]}: test score {gap.score[member]:.3f}")
+    assert facts(opened).startswith(f"Seed {gap.members['seed'][member]}: test score {gap.score[member]:.3f}")
     opened.page.locator("#viewer-step").fill("3")
     shown, t, v = gap.shown, 2, 0
     star, trained = shown["star"][t, v, 0] / 255, shown["attention"][member, t, v, 0] / 255
@@ -167,7 +97,7 @@ def test_a_click_on_a_point_opens_its_network(large: Path, visit: Any) -> None:
     point = opened.page.locator('.point[data-member="77"]')
     point.dispatch_event("click")
     opened.until("document.activeElement.id", "viewer-stage")
-    assert opened.facts().startswith("Seed 77:")
+    assert facts(opened).startswith("Seed 77:")
     assert "chosen" in opened.page.locator('.point[data-member="77"]').get_attribute("class")
     assert opened.page.input_value("#viewer-member") == "all:77"
 
@@ -194,7 +124,7 @@ def test_points_are_walked_and_opened_by_keys(large: Path, visit: Any) -> None:
     opened.until("document.activeElement.id", "viewer-stage")
     assert opened.page.input_value("#viewer-member").endswith(f":{member}")
     assert seed is not None
-    assert opened.facts().startswith(f"Seed {seed[1]}:")
+    assert facts(opened).startswith(f"Seed {seed[1]}:")
 
 
 def test_keys_step_and_play(large: Path, visit: Any) -> None:
@@ -256,7 +186,7 @@ def test_the_heat_map_is_read_by_keys_and_opens_networks(large: Path, visit: Any
     assert found, said
     opened.page.keyboard.press("Enter")
     opened.until("document.activeElement.id", "viewer-stage")
-    assert opened.facts().startswith(f"Seed {found[1]}:")
+    assert facts(opened).startswith(f"Seed {found[1]}:")
 
 
 def test_runs_are_compared_and_damage_is_shown(several: Path, visit: Any) -> None:
@@ -286,58 +216,16 @@ def test_a_page_without_any_run(folder: Path, visit: Any) -> None:
     assert "there is no such folder" in visit(folder / "nothing.html").page.inner_text("[role=alert]")
 
 
-# What a screen reader is told.
-NAMELESS = """() => [...document.querySelectorAll(
-    'select, input, button, canvas, svg[role], [role=region], [role=group]'
-  )].filter((e) => !(e.getAttribute('aria-label') || e.textContent.trim() || (e.labels || [])[0]?.textContent.trim()))
-  .map((e) => e.outerHTML.slice(0, 120))"""
-HEADINGS = "() => [...document.querySelectorAll('h1, h2, h3')].map((h) => +h.tagName[1])"
-HEADLESS = """() => [...document.querySelectorAll('table')]
-  .filter((t) => !t.caption || !t.querySelector('th[scope=col]')).length"""
-UNFOLDED = """() => window.addEventListener('beforeprint', () => {
-  window.folded = document.querySelectorAll('details:not([open])').length;
-})"""
-# The contrast of text against what is behind it (WCAG 2); SVG text is filled.
-TEXTS = "p, td, th, dt, dd, h1, h2, h3, a, label, caption, summary, figcaption, .axis ~ text"
-CONTRAST = """(texts) => {
-  const rgb = (colour) => colour.match(/[\\d.]+/g).map(Number);
-  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-  const light = (colour) => {
-    const [r, g, b] = rgb(colour).map((v) => linear(v / 255));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const behind = (e) => {
-    for (; e; e = e.parentElement) {
-      const colour = getComputedStyle(e).backgroundColor;
-      if (rgb(colour)[3] !== 0) return colour;
-    }
-    return 'rgb(255, 255, 255)';
-  };
-  return [...document.querySelectorAll(texts)].filter((e) => e.textContent.trim() && e.checkVisibility()).map((e) => {
-    const style = getComputedStyle(e);
-    const own = e instanceof SVGElement ? style.fill : style.color;
-    const [a, b] = [light(own), light(behind(e))].sort((x, y) => y - x);
-    return [(a + 0.05) / (b + 0.05), e.outerHTML.slice(0, 100)];
-  }).filter(([ratio]) => ratio < 4.5);
-}"""
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everything_has_a_name_and_enough_contrast(several: Path, visit: Any, scheme: str) -> None:
     page = visit(several, scheme=scheme).page
-    assert page.evaluate(NAMELESS) == []
-    assert page.evaluate(HEADLESS) == 0
-    levels = page.evaluate(HEADINGS)
-    assert levels.count(1) == 1
-    assert all(b - a <= 1 for a, b in pairwise(levels)), "no level of headings is skipped"
-    assert page.evaluate(CONTRAST, TEXTS) == []
+    check_accessible(page)
     assert page.get_attribute("#viewer-said", "aria-live") == "polite"
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_it_fits_the_screen(large: Path, several: Path, visit: Any, tmp_path: Path, width: int, scheme: str) -> None:
-    kept = Path(os.environ.get("MECHGAP_SCREENSHOTS") or tmp_path)
-    kept.mkdir(parents=True, exist_ok=True)
+    kept = picture_folder(tmp_path)
     for file in (large, several):
         page = visit(file, width, scheme).page
         assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -349,8 +237,7 @@ def test_it_fits_the_screen(large: Path, several: Path, visit: Any, tmp_path: Pa
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_prints_on_white_with_everything_unfolded(large: Path, visit: Any, tmp_path: Path, scheme: str) -> None:
-    kept = Path(os.environ.get("MECHGAP_SCREENSHOTS") or tmp_path)
-    kept.mkdir(parents=True, exist_ok=True)
+    kept = picture_folder(tmp_path)
     page = visit(large, 794, scheme).page
     page.evaluate(UNFOLDED)
     pdf = page.pdf(path=kept / f"large-print-{scheme}.pdf", format="A4")

@@ -224,11 +224,12 @@ def alta_run(
     program: ProgramName,
     words: Annotated[list[str], typer.Argument(help="What the program reads, e.g. 789+456, or 1 0 1 1.")],
     show: Annotated[list[str] | None, typer.Option(help="A variable to show; may be repeated. By default all.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write a page that shows the execution here.")] = None,
 ) -> None:
     """Run a program and print the residual stream, layer by layer, with changes highlighted."""
     from mechgap.report.alta_tables import run_and_print
 
-    run_and_print(program, words, show or [])
+    run_and_print(program, words, show or [], html)
 
 
 @alta.command("rules")

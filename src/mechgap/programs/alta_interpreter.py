@@ -112,6 +112,50 @@ def batched(program: AltaProgram, inputs: Any) -> tuple[np.ndarray, np.ndarray]:
     return ids, lengths
 
 
+def selected(program: AltaProgram, head: Head, stream: Stream, inside: np.ndarray) -> np.ndarray:
+    """Where a head looks: [B, L, L] of bools, the position that looks before the one that is looked at.
+
+    Args:
+        stream: before the layer, `AltaTrace.streams[layer]`.
+        inside: [B, L], which positions belong to their sequence.
+    """
+    batch, length = inside.shape
+    found = np.broadcast_to(inside[:, None, :], (batch, length, length))
+    here = np.arange(length)
+    if head.query is not None and head.key is not None:
+        found = found & _matches(program.variable(head.query), stream[head.query], stream[head.key])
+    if head.relative:
+        found = found & np.isin(here[None, :] - here[:, None], sorted(head.relative))
+    if program.causal:
+        found = found & (here[None, :] <= here[:, None])
+    return found
+
+
+def fired(program: AltaProgram, seen: Stream) -> np.ndarray:
+    """Which rules fire: [rules, B, L] of bools, true where all tests of a rule hold; an undefined value holds in none.
+
+    A rule fires also where the target has the rule's value already. All that is in the arrays is looked at: where
+    sequences differ in length or in how many layers they take, what counts in layer k = 0, 1, ... is only
+    `(k < trace.layers)[:, None] & (np.arange(L) < trace.lengths[:, None])`.
+
+    Args:
+        seen: the residual stream between attention and rules, `AltaTrace.attended[k]`.
+    """
+    tests: dict[str, dict[int, frozenset[int]]] = {}  # by variable, then by rule
+    for number, rule in enumerate(program.rules):
+        for name, members in rule.tests:
+            tests.setdefault(name, {})[number] = members
+    readable = program.readable
+    holds = np.ones((len(program.rules), *next(iter(seen.values())).shape), bool)
+    for name, members_by_rule in tests.items():
+        variable = readable[name]
+        passes = np.zeros((len(members_by_rule), len(variable.domain) + 1), bool)  # the last column is UNDEFINED's
+        for row, members in zip(passes, members_by_rule.values(), strict=True):
+            row[list(members)] = True
+        holds[list(members_by_rule)] &= passes[:, members_of(variable, seen[name])]
+    return holds
+
+
 def bucket_of(variable: Numeric, x: np.ndarray) -> np.ndarray:
     """The index of the nearest bucket; -1 for NaN, and halfway between two."""
     middles = np.array(variable.middles)
@@ -150,22 +194,14 @@ def _stored(variable: Variable, value: Any) -> Any:
 
 def _attend(program: AltaProgram, head: Head, stream: Stream, inside: np.ndarray) -> np.ndarray:
     """A head's output: the value it selects, or undefined where there is none, or more than one."""
-    batch, length = inside.shape
-    selected = np.broadcast_to(inside[:, None, :], (batch, length, length))
-    here = np.arange(length)
-    if head.query is not None and head.key is not None:
-        selected = selected & _matches(program.variable(head.query), stream[head.query], stream[head.key])
-    if head.relative:
-        selected = selected & np.isin(here[None, :] - here[:, None], sorted(head.relative))
-    if program.causal:
-        selected = selected & (here[None, :] <= here[:, None])
+    looked_at = selected(program, head, stream, inside)
     value = stream[head.value][:, None, :]
-    count = selected.sum(-1)
+    count = looked_at.sum(-1)
     if isinstance(program.variable(head.value), Numeric):
-        total = np.where(selected, value, 0.0).sum(-1)
+        total = np.where(looked_at, value, 0.0).sum(-1)
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    lowest = np.where(selected, value, np.iinfo(int).max).min(-1)
-    highest = np.where(selected, value, -1).max(-1)
+    lowest = np.where(looked_at, value, np.iinfo(int).max).min(-1)
+    highest = np.where(looked_at, value, -1).max(-1)
     return np.where((count > 0) & (lowest == highest), highest, UNDEFINED)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -46,15 +46,18 @@ def print_rules(name: str) -> None:
         console.print(f"  {line}", markup=False, highlight=False)
 
 
-def run_and_print(name: str, words: Sequence[str], names: Sequence[str] = ()) -> None:
+def run_and_print(name: str, words: Sequence[str], names: Sequence[str] = (), html: Path | None = None) -> None:
     """Run a program on a text, or on input ids, and print the residual stream after every layer.
 
     Args:
         name: of the program.
         words: a text as the program reads it, e.g. 789+456, or input ids.
         names: variables to show; by default all.
+        html: also write a page about the execution here.
     """
     p, console = alta_named(name), Console()
+    if html is not None:
+        check_folder(html)
     ids = _ids(p, words)
     trace = p.interpret([ids])
     shown = [v for v in p.readable.values() if not names or v.name in names]
@@ -66,6 +69,11 @@ def run_and_print(name: str, words: Sequence[str], names: Sequence[str] = ()) ->
     else:
         for position in range(len(ids)):
             console.print(stream_table(trace, position, shown))
+    if html is not None:
+        from mechgap.report.alta_page import write_page
+
+        write_page(trace, " ".join(words), html, names)
+        console.print(f"wrote {html}", highlight=False)
     trace.check()
     answer = f", {p.decode(trace.outputs[0])!r}" if p.text is not None else ""
     console.print(f"{p.output} = {trace.outputs[0]}{answer}, after {int(trace.layers[0])} layers", highlight=False)
@@ -84,20 +92,28 @@ def stream_table(trace: AltaTrace, position: int, variables: Sequence[Variable])
     for variable in variables:
         cells, last = [], None
         for frame in frames:
-            cell = _cell(variable, frame[variable.name][0, position]) if variable.name in frame else UNDEFINED
+            cell = cell_text(variable, frame[variable.name][0, position]) if variable.name in frame else UNDEFINED
             cells.append(cell if cell == last or last is None else f"[bold cyan]{cell}[/bold cyan]")
             last = cell
         table.add_row(variable.name, *cells)
     return table
 
 
-def parse_table(trace: AltaTrace) -> Table:
-    """What the parser of SCAN does: the action, the stack, the tree so far and the buffer (Table 4 of the paper)."""
-    table = Table(title="shift-reduce parse", title_justify="left")
-    for column in ("layer", "action", "stack", "tree", "buffer"):
-        table.add_column(column)
+class ParseStep(NamedTuple):
+    """A layer in which the parser of SCAN acts (a row of Table 4 of the paper)."""
+
+    layer: int
+    action: str
+    stack: str
+    tree: str
+    buffer: str
+
+
+def parse_steps(trace: AltaTrace) -> list[ParseStep]:
+    """What the parser of SCAN does: its actions, and after each the stack, the tree so far and the buffer."""
     words = [WORDS[i] for i in np.minimum(trace.streams[0]["word"][0], len(WORDS) - 1)]
     trees: list[str] = []
+    steps = []
     for layer, stream in enumerate(trace.streams[1:], 1):
         action = int(trace.streams[layer - 1]["action"][0, 0])
         if int(trace.streams[layer - 1]["phase"][0, 0]) != 1 or action == ACCEPT:
@@ -111,7 +127,18 @@ def parse_table(trace: AltaTrace) -> Table:
         stack = [int(stream[f"top_{i}"][0, 0]) for i in range(5)]
         shown = " ".join("S" if x == S else WORDS[x - 1] for x in reversed(stack) if x)
         said = "shift" if action == SHIFT else f"reduce {REDUCTIONS[action - 1]}"
-        table.add_row(str(layer), said, shown, " ".join(trees), " ".join(words[at : int(trace.lengths[0]) - 1]))
+        left = " ".join(words[at : int(trace.lengths[0]) - 1])
+        steps.append(ParseStep(layer, said, shown, " ".join(trees), left))
+    return steps
+
+
+def parse_table(trace: AltaTrace) -> Table:
+    """The steps of the parser of SCAN, a row each."""
+    table = Table(title="shift-reduce parse", title_justify="left")
+    for column in ParseStep._fields:
+        table.add_column(column)
+    for step in parse_steps(trace):
+        table.add_row(*map(str, step))
     return table
 
 
@@ -136,7 +163,8 @@ def _ids(p: AltaProgram, words: Sequence[str]) -> list[int]:
     return p.encode(text)
 
 
-def _cell(variable: Variable, value: Any) -> str:
+def cell_text(variable: Variable, value: Any) -> str:
+    """A value of the residual stream in a few letters."""
     if members_of(variable, np.asarray(value)).item() < 0:
         return UNDEFINED
     if isinstance(variable, SetOf):

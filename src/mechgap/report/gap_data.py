@@ -2,7 +2,6 @@
 
 import base64
 import gzip
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ TYPES = {"uint8": np.uint8, "int16": np.int16, "float32": np.float32}
 
 @dataclass
 class PageData:
-    """JSON for the scripts, and the arrays it refers to by name."""
+    """Values for the scripts, and the arrays they refer to by name."""
 
     values: dict[str, Any] = field(default_factory=dict)
     blobs: dict[str, str] = field(default_factory=dict)
@@ -37,10 +36,6 @@ class PageData:
         packed = gzip.compress(np.ascontiguousarray(x).tobytes(), compresslevel=9, mtime=0)
         self.blobs[name] = base64.b64encode(packed).decode()
         return {"blob": name, "type": kind, "shape": list(x.shape)}
-
-    def json(self) -> str:
-        """The values as JSON that can stand inside a script element."""
-        return json.dumps(self.values, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def page_data(runs: Sequence[Analysis]) -> PageData:

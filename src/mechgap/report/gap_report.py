@@ -2,11 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from mechgap import __version__
 from mechgap.faithfulness.landscape import FILE as LANDSCAPE
 from mechgap.faithfulness.mechanistic_gap import FILE as GAP
 from mechgap.faithfulness.study import CAUSAL
@@ -24,10 +22,11 @@ from mechgap.report.gap_tables import (
     sharpness_table,
 )
 from mechgap.report.gap_words import interval, number
+from mechgap.report.page import render_page, script_json
 from mechgap.report.result_folder import CONFIG, HISTORY, MANIFEST, ResultFolder, read_folder
 from mechgap.storage import check_folder, write_text
 
-SCRIPTS = ("core", "charts", "scatter", "viewer_draw", "viewer", "heat", "start")  # joined into one; start is last
+SCRIPTS = ("core", "charts", "scatter", "viewer_draw", "viewer", "heat", "start")
 FEW = 16  # networks; below this the page warns of its intervals
 CONTENTS = {
     "headline": "Headline",
@@ -91,21 +90,13 @@ def write_report(
 
 def render(runs: Sequence[Analysis], problems: Sequence[str], paper: Paper, note: str | None = None) -> str:
     """The page as text."""
-    try:
-        from jinja2 import Environment
-    except ImportError as error:
-        raise ImportError("Writing a page needs jinja2: pip install 'mechgap[report]'.") from error
-    page = files("mechgap.report").joinpath("gap_page")
-    scripts = "\n".join(page.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS)
     data = page_data(runs)
     has = _sections(data.values["runs"])
     values: dict[str, Any] = {
         "title": _title(runs),
         "subtitle": _subtitle(runs),
         "note": note,
-        "css": page.joinpath("page.css").read_text("utf-8"),
-        "js": f'(() => {{\n"use strict";\n{scripts}}})();',
-        "data": data.json(),
+        "data": script_json(data.values),
         "blobs": data.blobs,
         "problems": list(problems),
         "cards": [_card(a) for a in runs if a.headlines],
@@ -120,13 +111,11 @@ def render(runs: Sequence[Analysis], problems: Sequence[str], paper: Paper, note
         "measures": measure_tables(runs, paper),
         "settings": settings_tables(runs),
         "folders": [str(a.run.path) for a in runs],
-        "version": __version__,
     }
     there = has | {name: bool(values[name]) for name in ("causal", "correlations", "measures")}
     there |= {"headline": bool(values["cards"]), "settings": True}
     values["contents"] = [(name, words) for name, words in CONTENTS.items() if there[name]]
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(page.joinpath("page.html.j2").read_text("utf-8")).render(values)
+    return render_page("gap_page", SCRIPTS, values)
 
 
 def _labelled(folders: Sequence[str | Path]) -> list[tuple[Path, str]]:

@@ -1,10 +1,8 @@
-// What every part of the page uses: the data, small helpers, and arrays that are unpacked when they are first needed.
-const data = JSON.parse(document.getElementById("page-data").textContent);
+// What every part of the report uses: small helpers, and arrays that are unpacked when they are first needed.
 const runs = data.runs;
 const SPLITS = ["validation", "test", "train"];
 const COLOURS = 6; // of runs, see page.css
 
-const byId = (id) => document.getElementById(id);
 const labelOf = (measure) => data.labels[measure] || measure;
 const measureNames = Object.keys(data.labels);
 const inOrder = (measure) => measureNames.indexOf(measure);
@@ -17,22 +15,9 @@ function format(x, digits = 3) {
   return x.toFixed(digits);
 }
 
-function safe(text) {
-  return String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
-}
-
 function splitsOf(what) {
   const found = new Set(runs.flatMap((run) => Object.keys(run[what] || {})));
   return [...SPLITS.filter((s) => found.has(s)), ...[...found].filter((s) => !SPLITS.includes(s))];
-}
-
-// Options are [value, text]; a group is {label, options}.
-function fill(select, options, chosen) {
-  const option = ([value, text]) => `<option value="${safe(value)}">${safe(text)}</option>`;
-  select.innerHTML = options
-    .map((o) => (Array.isArray(o) ? option(o) : `<optgroup label="${safe(o.label)}">${o.options.map(option).join("")}</optgroup>`))
-    .join("");
-  if (chosen !== undefined) select.value = chosen;
 }
 
 const ARRAYS = { uint8: Uint8Array, int16: Int16Array, float32: Float32Array };
@@ -69,20 +54,4 @@ function watchWidth() {
     clearTimeout(timer);
     timer = setTimeout(() => redraws.forEach((draw) => draw()), 80);
   }).observe(byId("content"));
-}
-
-// Paper cannot be unfolded: open everything for it, and close it again.
-function watchPrint() {
-  let closed = [];
-  const open = () => {
-    if (closed.length) return;
-    closed = [...document.querySelectorAll("details:not([open])")];
-    closed.forEach((d) => { d.open = true; });
-  };
-  const close = () => {
-    closed.forEach((d) => { d.open = false; });
-    closed = [];
-  };
-  window.addEventListener("beforeprint", open);
-  window.addEventListener("afterprint", close);
 }

@@ -1,7 +1,6 @@
 // The attention viewer: which network, sample and step are shown, and how they are changed.
-const PLAY_MS = 900;
 const CLOSE = 0.1; // a predicted number matches within this, see external faithfulness
-const viewer = { run: 0, member: 0, sample: 0, step: 1, head: 0, select: 0, node: null, arrays: null, timer: 0 };
+const viewer = { run: 0, member: 0, sample: 0, step: 1, head: 0, select: 0, node: null, arrays: null };
 
 viewer.about = () => runs[viewer.run].viewer;
 viewer.last = () => Math.max(1, viewer.about().lengths[viewer.sample] - 1);
@@ -23,7 +22,10 @@ async function startViewer() {
   on("viewer-step", "input", (e) => toStep(+e.target.value));
   on("viewer-previous", "click", () => toStep(viewer.step - 1));
   on("viewer-next", "click", () => toStep(viewer.step + 1));
-  on("viewer-play", "click", togglePlay);
+  viewer.player = player(byId("viewer-play"), {
+    rewind: () => { if (viewer.step >= viewer.last()) toStep(1); },
+    advance: () => { toStep(viewer.step + 1); return viewer.step < viewer.last(); },
+  });
   on("viewer", "keydown", viewerKey);
   on("viewer-stage", "click", (e) => {
     const at = e.target.closest("[data-node]");
@@ -37,7 +39,7 @@ async function startViewer() {
 viewer.open = async (run, member, go = false) => {
   if (!runs[run].viewer) return;
   const changed = run !== viewer.run || !viewer.arrays;
-  stop();
+  viewer.player.stop();
   viewer.run = run;
   viewer.member = member;
   if (changed) {
@@ -237,25 +239,6 @@ function setView(view) {
   byId("viewer-stage").dataset.view = view;
 }
 
-function stop() {
-  clearInterval(viewer.timer);
-  viewer.timer = 0;
-  byId("viewer-play").textContent = "Play";
-  byId("viewer-play").setAttribute("aria-pressed", "false");
-}
-
-function togglePlay() {
-  if (viewer.timer) return stop();
-  if (viewer.step >= viewer.last()) toStep(1);
-  byId("viewer-play").textContent = "Pause";
-  byId("viewer-play").setAttribute("aria-pressed", "true");
-  viewer.timer = setInterval(() => {
-    toStep(viewer.step + 1);
-    if (viewer.step >= viewer.last()) stop();
-  }, PLAY_MS);
-  return undefined;
-}
-
 // Keys for the whole viewer, but not where a control or a scrolling table has a use of its own for them.
 function viewerKey(event) {
   const { target, key } = event;
@@ -263,7 +246,7 @@ function viewerKey(event) {
   if (target.matches("select, input[type=radio]") || target.closest("#viewer-hints")) return;
   const slides = target.matches("input[type=range]");
   const to = { ArrowRight: viewer.step + 1, ArrowLeft: viewer.step - 1, Home: 1, End: viewer.last() }[key];
-  if (key === " " && !target.matches("button")) togglePlay();
+  if (key === " " && !target.matches("button")) viewer.player.toggle();
   else if (to !== undefined && !slides) toStep(to);
   else return;
   event.preventDefault();
