@@ -2,11 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ORACLE := .oracle/bin
+LENS := .tl/bin
 HAS_PLAYWRIGHT := $(BIN)/python -c 'import playwright' 2>/dev/null
 HAS_CHROMIUM := { test -n "$$MECHGAP_BROWSER" || command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
 PATIENCE := -o Acquire::http::Timeout=20 -o Acquire::Retries=1
 
-.PHONY: demo test test-all test-browser lint types bench oracle golden clean
+.PHONY: demo test test-all test-browser lint types bench oracle tl golden clean
 
 $(BIN)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -17,6 +18,12 @@ $(BIN)/.installed: pyproject.toml constraints.txt
 $(ORACLE)/.installed: tests/oracle/constraints.txt
 	$(PYTHON) -m venv .oracle
 	$(ORACLE)/python -m pip install --quiet --disable-pip-version-check -c tests/oracle/constraints.txt dm-clrs equinox jaxtyping safetensors
+	touch $@
+
+# TransformerLens brings torch, so it has one of its own, too.
+$(LENS)/.installed: pyproject.toml constraints.txt tests/tl/constraints.txt
+	$(PYTHON) -m venv .tl
+	$(LENS)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -c tests/tl/constraints.txt -e '.[tl]'
 	touch $@
 
 demo: $(BIN)/.installed
@@ -38,7 +45,7 @@ test-browser: $(BIN)/.installed
 	@$(HAS_PLAYWRIGHT) && $(HAS_CHROMIUM) || echo "WARNING: THE BROWSER TESTS WERE SKIPPED. They need playwright" \
 	  "(pip install 'mechgap[browser]') and chromium, which MECHGAP_BROWSER may name." >&2
 
-test-all: $(BIN)/.installed oracle
+test-all: $(BIN)/.installed oracle tl
 	$(PYTEST) -m ''
 
 lint: $(BIN)/.installed
@@ -53,9 +60,11 @@ bench: $(BIN)/.installed oracle
 
 oracle: $(ORACLE)/.installed
 
+tl: $(LENS)/.installed
+
 golden: oracle
 	$(ORACLE)/python tests/oracle/make_golden.py
 	$(ORACLE)/python tests/oracle/make_network_golden.py
 
 clean:
-	rm -rf .venv .oracle .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .oracle .tl .pytest_cache .mypy_cache .ruff_cache .hypothesis

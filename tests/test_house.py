@@ -69,7 +69,7 @@ def test_only_interop_imports_the_reference_package() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            if any(name.split(".")[0] in ("clrs", "tensorflow", "torch") for name in names):
+            if any(name.split(".")[0] in ("clrs", "tensorflow", "torch", "transformer_lens") for name in names):
                 assert path.relative_to(SOURCE).parts[0] == "interop", path
 
 

@@ -104,16 +104,24 @@ def inspect(
 @app.command()
 def export(
     program: ProgramName,
-    to: Annotated[str, typer.Option(help="clrs (the reference's parameter names, npz) or safetensors.")],
-    out: Annotated[Path, typer.Option(help="The file to write.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="clrs (the reference's parameter names, npz) or safetensors; transformer-lens for ALTA programs."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The file to write; for transformer-lens, the folder.")],
     hidden: Hidden = 128,
     max_nodes: Annotated[int, typer.Option(help="The largest graph.")] = 1024,
     layer_norm: WithLayerNorm = False,
+    length: Annotated[int | None, typer.Option(help="The longest sequence, for transformer-lens.")] = None,
+    depth: Annotated[int | None, typer.Option(help="The number of layers, for transformer-lens.")] = None,
 ) -> None:
     """Compile a program and write its network for use elsewhere."""
     from mechgap.interop.exports import export_program
 
-    export_program(program, to, out, hidden=hidden, max_nodes=max_nodes, layer_norm=layer_norm)
+    sizes = {"hidden": hidden, "max_nodes": max_nodes, "layer_norm": layer_norm}
+    export_program(program, to, out, length=length, depth=depth, **sizes)
 
 
 Settings = Annotated[

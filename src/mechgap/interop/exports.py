@@ -30,6 +30,7 @@ from mechgap.compiler import compile as compile_program
 from mechgap.compiler.to_gatv2 import Compiled
 from mechgap.networks import ClrsNet, NetConfig
 from mechgap.networks.reference_names import INFO, Tree, to_reference
+from mechgap.programs import program_names
 from mechgap.storage import read_tensors, write_bytes
 from mechgap.trace import Kind, Variable
 from mechgap.training.weights import FORMAT, load_networks, named, renamed, save_networks, skeleton_of
@@ -37,6 +38,7 @@ from mechgap.training.weights import FORMAT, load_networks, named, renamed, save
 TREE_FORMAT = "mechgap.reference_tree/1"
 HEADER = "header"
 TARGETS = {"clrs": ".npz", "safetensors": ".safetensors"}
+TRANSFORMER_LENS = "transformer-lens"  # for ALTA programs, where the others are for graph programs
 HINTS = {"encoded_decoded": (True, True), "decoded_only": (False, True), "none": (False, False)}  # encode, decode
 
 
@@ -63,15 +65,29 @@ def export(given: Compiled | ClrsNet, to: str, path: str | Path, *, algorithm: s
     return about
 
 
-def export_program(name: str, to: str, out: str | Path, **compile_options: Any) -> None:
+def export_program(
+    name: str, to: str, out: str | Path, *, length: int | None = None, depth: int | None = None, **compile_options: Any
+) -> None:
     """Compile a program, write its network, and print what was written.
 
     Args:
         name: the program, e.g. "bfs".
-        to: "clrs" or "safetensors".
-        out: the file to write.
-        compile_options: those of `mechgap.compile`.
+        to: "clrs" or "safetensors" for a graph program, "transformer-lens" for an ALTA program.
+        out: the file to write; for TransformerLens, the folder.
+        length, depth: the longest sequence and the number of layers, for TransformerLens.
+        compile_options: those of `mechgap.compile` for graph programs.
     """
+    if to == TRANSFORMER_LENS:
+        from mechgap.interop.transformer_lens import export_alta_program
+
+        export_alta_program(name, out, length, depth)
+        return
+    if to not in TARGETS:
+        raise ValueError(f"Cannot export to {to!r}. {nearest(to, (*TARGETS, TRANSFORMER_LENS))}")
+    if name in program_names("alta"):
+        raise ValueError(f"{name!r} is an ALTA program and cannot be exported to {to!r}; give {TRANSFORMER_LENS!r}.")
+    if (length, depth) != (None, None):
+        raise ValueError(f"length and depth are of an export to {TRANSFORMER_LENS!r}; leave them out for {to!r}.")
     _check_target(to, out)  # before the compilation, which takes a while
     compiled = compile_program(name, **compile_options)
     header = export(compiled, to, out)

@@ -110,7 +110,7 @@ class Transformer(eqx.Module):
     def _attend(self, heads: Heads, x: Array, inside: Array) -> tuple[Array, Array]:
         length = x.shape[0]
         query, key = (jnp.einsum("ld,hdk->hlk", x, w) for w in (heads.query, heads.key))
-        logits = jnp.einsum("hik,hjk->hij", query, key) + _by_distance(heads.relative, length)
+        logits = jnp.einsum("hik,hjk->hij", query, key) + by_distance(heads.relative, length)
         here = jnp.arange(length)
         allowed = inside[None, :] & ((here[None, :] <= here[:, None]) if self.config.causal else True)
         logits = jnp.where(allowed, logits, NEVER)
@@ -186,7 +186,8 @@ def clipped(x: Array) -> Array:
     return jnp.clip(x, 0, 1)
 
 
-def _by_distance(relative: Float[Array, "heads distances"], length: int) -> Float[Array, "heads length length"]:
+def by_distance(relative: Float[Array, "heads distances"], length: int) -> Float[Array, "heads length length"]:
+    """What is added to the logits, by query and key."""
     span = (relative.shape[-1] - 1) // 2
     here = jnp.arange(length)
     return relative[:, jnp.clip(here[None, :] - here[:, None], -span, span) + span]
