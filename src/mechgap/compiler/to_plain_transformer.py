@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mechgap.compiler.alta_weights import MATCH
-from mechgap.compiler.to_transformer import CompiledAlta
+from mechgap.compiler.to_transformer import CompiledAlta, densely
 from mechgap.networks.layers import Linear
 from mechgap.networks.transformer import Heads, by_distance
 from mechgap.programs.alta import AltaProgram, Categorical, Numeric
@@ -68,7 +68,9 @@ def to_plain_transformer(compiled: CompiledAlta, length: int, depth: int) -> Pla
     if network.positions is not None:
         positions[1:, :own] = network.positions[:length]
     positions[1:, places] = np.eye(length, width - places.start)
-    block = _attention(heads, layout.one, outside, places) | _mlp(network.block.mlp, outside, width)
+    block = _attention(heads, layout.one, outside, places) | _mlp(
+        tuple(map(densely, network.block.mlp)), outside, width
+    )
     output = _wider(network.output.weight, (width, network.output.weight.shape[1]))
     output[outside] = NO_OUTPUT
     weights = {
