@@ -50,6 +50,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commands", type=int, default=256, help="how many SCAN commands to run")
     options = parser.parse_args()
+    begun = time.perf_counter()
+    mg.compile(mg.program("scan"), certify="none")
+    print(
+        f"SCAN from its function to weights, in a new process: {time.perf_counter() - begun:.2f} s, peak memory "
+        f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10:.0f} MB, all libraries included"
+    )
     print(
         f"{'program':28s} {'units':>7s} {'ref':>7s} {'build s':>8s} {'ref':>6s} {'compile':>8s} {'ref':>6s} "
         f"{'interp ms':>9s} {'ref':>8s} {'net ms':>8s} {'ref':>9s}   (run times amortised over a batch of {BATCH})"
@@ -68,7 +74,6 @@ def main() -> None:
             f"{compilation:6.2f} {1e3 * ours:9.3f} {1e3 * interpreter:8.2f} {1e3 * net:8.3f} {1e3 * compiled:9.2f}",
             flush=True,
         )
-    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10:.0f} MB")
     program = mg.program("scan")
     network = mg.compile(program, certify="none")
     drawn = random.Random(0).sample(commands(), options.commands)
@@ -81,8 +86,9 @@ def main() -> None:
             right += sum(program.decode(o).split() == actions(c) for o, c in zip(found.outputs, part, strict=True))
         seconds = time.perf_counter() - begun
         print(
-            f"SCAN, {what}: {right} of {len(drawn)} right, {len(drawn) / seconds:.1f} commands/s "
-            f"on {jax.default_backend()}"
+            f"SCAN, {what}: {right} of {len(drawn)} right in {seconds:.0f} s, {len(drawn) / seconds:.1f} commands/s "
+            f"on {jax.default_backend()}",
+            flush=True,
         )
 
 

@@ -125,6 +125,7 @@ def test_compiled_networks_work_in_every_hint_mode(mode: str, repred: str) -> No
     assert compiled.certificate.ok
 
 
+@pytest.mark.slow
 def test_layer_norm_survives_and_has_the_trained_architecture() -> None:
     compiled = mg.compile(mg.program("bellman_ford", max_distance=4.0), layer_norm=True, max_nodes=64)
     assert compiled.network.processor.norm is not None

@@ -153,9 +153,12 @@ def test_the_benchmarks_hint_scores_by_hand() -> None:
     assert float(found["pi"]) == pytest.approx(2 / 3)
 
 
-def test_a_network_has_no_gap_from_itself(compiled: mg.Compiled) -> None:
-    found = gap(compiled, compiled, config=CONFIG, samples=8)
-    for split in ("train", "validation", "test"):
+@pytest.mark.parametrize(
+    "splits", [("validation",), pytest.param(("train", "test"), marks=pytest.mark.slow)], ids=["one", "others"]
+)
+def test_a_network_has_no_gap_from_itself(compiled: mg.Compiled, splits: tuple[str, ...]) -> None:
+    found = gap(compiled, compiled, config=CONFIG, samples=8, splits=splits)
+    for split in splits:
         for measure in ("eq24", "rows", "decisive", "idle", "mean_head", "mixture"):
             assert found.values(f"internal/{measure}", split)[0] == 0.0, (split, measure)
         assert found.values("external/meant", split)[0] == 1.0
@@ -277,6 +280,7 @@ def test_diverged_networks_do_not_count(measured: mg.Gap) -> None:
     assert "nan" in repr(nobody)
 
 
+@pytest.mark.slow
 def test_without_a_program_only_hints_are_compared() -> None:
     config = TrainConfig(algorithm="dfs_simplified", hidden=8, sizes=(4,), length_generalize=False)
     spec = probe(config, "test", 2).trace.spec
@@ -288,6 +292,7 @@ def test_without_a_program_only_hints_are_compared() -> None:
     assert found.about["compiled"] is None
 
 
+@pytest.mark.slow
 def test_what_the_compiled_network_needs_is_said(ensemble: mg.Ensemble) -> None:
     config = TrainConfig(algorithm="bellman_ford", hidden=8, sizes=(4,), length_generalize=False)
     compiled = mg.compile("bellman_ford", hidden=16, certify="none")

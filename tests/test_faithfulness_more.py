@@ -176,7 +176,7 @@ def test_noise_hurts_the_compiled_network_and_none_does_not(compiled: mg.Compile
     assert found["1"] < 0.9
 
 
-@pytest.mark.parametrize("name", ["bfs", "bellman_ford"])
+@pytest.mark.parametrize("name", [pytest.param("bfs", marks=pytest.mark.slow), "bellman_ford"])
 def test_other_forms_of_a_compiled_network_compute_the_same(name: str) -> None:
     made = mg.compile(name, hidden=40, certify="none")
     config = TrainConfig(algorithm=name, sizes=(5,))
@@ -215,6 +215,7 @@ def test_variants_are_every_combination() -> None:
     assert len({v.name for v in found}) == 8
 
 
+@pytest.mark.slow
 def test_one_ensemble_starts_from_several_networks(compiled: mg.Compiled) -> None:
     starts = [compiled.network, redundant(compiled.network)]
     settings = {"use_layer_norm": False, "learning_rate": 1e-30, "seeds": 2}

@@ -329,6 +329,7 @@ def test_a_larger_run_replaces_a_smaller_one_and_missing_measures_are_made(tmp_p
     assert "causal.json" not in STUDIES["dfs"].files()
 
 
+@pytest.mark.slow
 def test_compiled_networks_are_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     studies = STUDIES | {"bfs_stability": replace(STUDIES["bfs_stability"], margins=(4.6,))}
     item = replace(ITEMS["table16"], parts={"rows": [ITEMS["table16"].parts["rows"][1]]})

@@ -43,6 +43,7 @@ def trace(
         typer.echo(f"drew {plot}")
 
 
+AltaPreset = Annotated[str, typer.Option(help="quick, in a minute on two cores, or full, the paper's settings.")]
 ProgramName = Annotated[str, typer.Argument(help="The program, e.g. bfs.")]
 Hidden = Annotated[int, typer.Option(help="Hidden size.")]
 Minimal = Annotated[bool, typer.Option("--minimal", help="Take the smallest hidden size instead.")]
@@ -257,6 +258,50 @@ def alta_compile(
     from mechgap.report.alta_tables import compile_and_save
 
     compile_and_save(program, out)
+
+
+@alta.command("minimal")
+def alta_minimal(
+    program: ProgramName,
+    train_length: Annotated[
+        int | None, typer.Option(help="The longest inputs it is shown: bits (20) or digits of addition (3).")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Of SCAN: length, jump or random.")] = "length",
+) -> None:
+    """Drop what a training set does not show of a program, and see what becomes of other inputs."""
+    from mechgap.report.alta_minimal import print_minimal
+
+    print_minimal(program, train_length, split)
+
+
+@alta.command("supervise")
+def alta_supervise(
+    program: ProgramName,
+    preset: AltaPreset = "quick",
+    folder: Annotated[Path, typer.Option(help="For the results.")] = Path("runs/alta"),
+    settings: Settings = None,
+) -> None:
+    """Train an MLP on the traces of a parity program, put it into the compiled Transformer, test it on longer input."""
+    from mechgap.report.alta_learning import learn
+    from mechgap.training.config import parse_assignments
+
+    learn("supervision", [program], preset, folder, parse_assignments(settings or []))
+
+
+@alta.command("train")
+def alta_train(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="e.g. relative_8 or absolute_40_shared; by default all eight of Table 3.")
+    ] = None,
+    preset: AltaPreset = "quick",
+    folder: Annotated[Path, typer.Option(help="For the results.")] = Path("runs/alta"),
+    settings: Settings = None,
+) -> None:
+    """Train Transformers on parity end to end, and test them on longer inputs."""
+    from mechgap.report.alta_learning import learn
+    from mechgap.training.config import parse_assignments
+
+    learn("end_to_end", names or [], preset, folder, parse_assignments(settings or []))
 
 
 @app.command()

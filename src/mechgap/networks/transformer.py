@@ -2,20 +2,24 @@
 
     x = tokens[ids] + positions                                          (positions may be left out)
     per layer:  x = x + Σ_h softmax_j(q_i · k_j + bias_{j - i}) v_j O_h     with a null slot that attends nothing
-                x = x + mlp(x)                                            clipped ReLU, 2 or 4 layers
+                x = x + mlp(x)
 
-All layers share one block (a Universal Transformer), or have one each. There is no batch axis: map over it.
+All layers share one block (a Universal Transformer), or have one each. A compiled one has clipped ReLUs and no layer
+norm, a trained one usually GELUs and a norm before attention and MLP. There is no batch axis: map over it.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from mechgap.networks.layers import AnyLinear, Linear
+from mechgap.networks.layers import AnyLinear, LayerNorm, Linear
 
 NEVER = -1e9  # the logit of what must not be looked at
 
@@ -28,11 +32,13 @@ class TransformerConfig:
         causal: a position looks at itself and earlier ones only.
         shared: all layers share one block.
         precision: of matrix products; None for JAX's default.
+        activation: of the MLP, see `ACTIVATIONS`.
     """
 
     causal: bool = False
     shared: bool = True
     precision: str | None = None
+    activation: str = "clipped"
 
 
 class Heads(eqx.Module):
@@ -54,10 +60,15 @@ class Heads(eqx.Module):
 
 
 class Block(eqx.Module):
-    """One layer."""
+    """One layer.
+
+    Attributes:
+        norms: applied to what attention reads and to what the MLP reads, or none.
+    """
 
     heads: Heads | None
     mlp: tuple[AnyLinear, ...]
+    norms: tuple[LayerNorm, ...] = ()
 
 
 class Layer(NamedTuple):
@@ -76,6 +87,7 @@ class Transformer(eqx.Module):
         positions: the embedding of every position, or None.
         block: of all layers, with a leading layer axis where they are not shared.
         output: reads the result off the stream.
+        norm: applied to what it reads, or None.
     """
 
     tokens: Float[Array, "inputs d"]
@@ -83,6 +95,23 @@ class Transformer(eqx.Module):
     block: Block
     output: Linear
     config: TransformerConfig = eqx.field(static=True)
+    norm: LayerNorm | None = None
+
+    @classmethod
+    def init(cls, size: "TransformerSize", config: TransformerConfig, *, key: PRNGKeyArray) -> "Transformer":
+        """A Transformer with random weights, a norm before attention and MLP, and no null slot."""
+        token_key, position_key, block_key, output_key = jax.random.split(key, 4)
+        d, place = size.width, (size.positions, size.width)
+        block_keys = block_key if config.shared else jax.random.split(block_key, size.layers)
+        make = partial(init_block, size)
+        return cls(
+            tokens=jax.random.normal(token_key, (size.inputs, d)),
+            positions=None if size.positions is None else jax.random.normal(position_key, place),  # type: ignore[arg-type]
+            block=make(block_keys) if config.shared else jax.vmap(make)(block_keys),
+            output=Linear.init(d, size.outputs, key=output_key),
+            config=config,
+            norm=LayerNorm.init(d),
+        )
 
     def embed(self, ids: Int[Array, " length"]) -> Float[Array, "length d"]:
         """The stream before the first layer."""
@@ -93,19 +122,20 @@ class Transformer(eqx.Module):
         """Apply one layer; positions that are not inside are not looked at."""
         with jax.default_matmul_precision(self.config.precision):
             attended, attention = x, jnp.zeros((0, *x.shape[:1] * 2), x.dtype)
+            before_attention, before_mlp = block.norms or (_unchanged, _unchanged)
             if block.heads is not None:
-                added, attention = self._attend(block.heads, x, inside)
+                added, attention = self._attend(block.heads, before_attention(x), inside)
                 attended = x + added
-            hidden = attended
+            hidden = before_mlp(attended)
             for i, layer in enumerate(block.mlp):
                 hidden = layer(hidden)
-                hidden = clipped(hidden) if i + 1 < len(block.mlp) else hidden
+                hidden = ACTIVATIONS[self.config.activation](hidden) if i + 1 < len(block.mlp) else hidden
             return Layer(attended, attended + hidden if block.mlp else attended, attention)
 
     def read(self, x: Float[Array, "length d"]) -> Float[Array, "length outputs"]:
         """The result of a stream."""
         with jax.default_matmul_precision(self.config.precision):
-            return self.output(x)
+            return self.output(x if self.norm is None else self.norm(x))
 
     def _attend(self, heads: Heads, x: Array, inside: Array) -> tuple[Array, Array]:
         length = x.shape[0]
@@ -118,6 +148,53 @@ class Transformer(eqx.Module):
         attention = jax.nn.softmax(jnp.concatenate([logits, null], axis=-1), axis=-1)[..., :-1]
         value = jnp.einsum("ld,hdm->hlm", x, heads.value)
         return jnp.einsum("hij,hjm,hmd->id", attention, value, heads.out), attention
+
+
+@dataclass(frozen=True)
+class TransformerSize:
+    """How large a Transformer is that is to be trained.
+
+    Attributes:
+        inputs, outputs: how many tokens and classes.
+        width: of the residual stream.
+        hidden: of the MLP.
+        heads, head_width: of attention.
+        layers: how many blocks, where they are not shared.
+        positions: how many embeddings of positions; None for none.
+        span: the largest distance with a bias of its own; 0 for no relative positions.
+    """
+
+    inputs: int
+    outputs: int
+    width: int
+    hidden: int
+    heads: int
+    head_width: int
+    layers: int
+    positions: int | None = None
+    span: int = 0
+
+
+def init_block(size: TransformerSize, key: PRNGKeyArray) -> Block:
+    """One layer with random weights; what is added to the stream starts small, the more layers the smaller."""
+    keys = jax.random.split(key, 6)
+    d, h, k = size.width, size.heads, size.head_width
+    small = 1 / math.sqrt(2 * size.layers)
+
+    def normal(key: PRNGKeyArray, shape: tuple[int, ...], stddev: float) -> Array:
+        return stddev * jax.random.normal(key, shape)
+
+    heads = Heads(
+        query=normal(keys[0], (h, d, k), 1 / math.sqrt(d * k)),  # with the 1 / sqrt(k) of scaled products
+        key=normal(keys[1], (h, d, k), 1 / math.sqrt(d)),
+        value=normal(keys[2], (h, d, k), 1 / math.sqrt(d)),
+        out=normal(keys[3], (h, k, d), small / math.sqrt(h * k)),
+        relative=jnp.zeros((h, 2 * size.span + 1)),
+        null=jnp.full(h, NEVER),
+    )
+    first = Linear.init(d, size.hidden, key=keys[4])
+    second = Linear.init(size.hidden, d, key=keys[5], stddev=small / math.sqrt(size.hidden))
+    return Block(heads, (first, second), (LayerNorm.init(d), LayerNorm.init(d)))
 
 
 class Halt(NamedTuple):
@@ -181,9 +258,40 @@ def run_batch(
     return Execution(x, taken, done, flagged)
 
 
+def run_layers(
+    net: Transformer, ids: Int[Array, " length"], length: Int[Array, ""], *, layers: int
+) -> Float[Array, "length d"]:
+    """One sequence through a fixed number of layers: the last stream. Can be differentiated."""
+    return _scanned(net, ids, length, layers, lambda seen: None)[0]
+
+
+def watch_layers(net: Transformer, ids: Int[Array, " length"], length: Int[Array, ""], *, layers: int) -> Layer:
+    """What every layer does with one sequence, each field with a leading layer axis."""
+    return _scanned(net, ids, length, layers, lambda seen: seen)[1]
+
+
+def _scanned(
+    net: Transformer, ids: Array, length: Array, layers: int, keep: Callable[[Layer], Layer | None]
+) -> tuple[Array, Any]:
+    inside = jnp.arange(ids.shape[0]) < length
+
+    def advance(x: Array, block: Block | None) -> tuple[Array, Layer | None]:
+        seen = net.layer(net.block if block is None else block, x, inside)
+        return seen.stream, keep(seen)
+
+    return jax.lax.scan(advance, net.embed(ids), None if net.config.shared else net.block, length=layers)
+
+
 def clipped(x: Array) -> Array:
     """The clipped ReLU: 0 below 0, 1 above 1."""
     return jnp.clip(x, 0, 1)
+
+
+ACTIVATIONS = {"clipped": clipped, "relu": jax.nn.relu, "gelu": jax.nn.gelu}
+
+
+def _unchanged(x: Array) -> Array:
+    return x
 
 
 def by_distance(relative: Float[Array, "heads distances"], length: int) -> Float[Array, "heads length length"]:

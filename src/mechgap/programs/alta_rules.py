@@ -9,7 +9,7 @@ which only the variables it depends on are enumerated. Rules are built for every
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from mechgap.programs.alta import Categorical, Numeric, Rule, SetOf, Variable
@@ -199,10 +199,7 @@ class Symbol:
         a, b = (other, self) if swapped else (self, other)
         names = tuple(dict.fromkeys(n for x in (a, b) if isinstance(x, Symbol) for n in x.names))
 
-        def evaluate(members: dict[str, int]) -> Any:
-            return operation(*(x.evaluate(members) if isinstance(x, Symbol) else x for x in (a, b)))
-
-        return Symbol(self.path, names, evaluate)
+        return Symbol(self.path, names, partial(_evaluated, operation, (a, b)))
 
     def _of(self, operation: Callable[[Any], Any]) -> "Symbol":
         return Symbol(self.path, self.names, lambda members: operation(self.evaluate(members)))
@@ -258,12 +255,13 @@ def pure(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*given)
         names = tuple(dict.fromkeys(name for x in symbols for name in x.names))
 
-        def evaluate(members: dict[str, int]) -> Any:
-            return function(*(x.evaluate(members) if isinstance(x, Symbol) else x for x in given))
-
-        return Symbol(symbols[0].path, names, evaluate)
+        return Symbol(symbols[0].path, names, partial(_evaluated, function, given))
 
     return lifted
+
+
+def _evaluated(operation: Callable, given: tuple[Any, ...], members: dict[str, int]) -> Any:
+    return operation(*(x.evaluate(members) if isinstance(x, Symbol) else x for x in given))
 
 
 def _one_sided(name: str, operation: Callable[[Any, Any], Any]) -> None:

@@ -1,9 +1,7 @@
 """The training loop: read it from top to bottom."""
 
-import platform
 import time
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mechgap import __version__
 from mechgap.algorithms import algorithm
 from mechgap.networks import ClrsNet
 from mechgap.training.checkpoint import (
@@ -25,6 +22,7 @@ from mechgap.training.checkpoint import (
 from mechgap.training.config import ARCHITECTURE, TrainConfig
 from mechgap.training.data import Batch, frames_for, run_once, sample_chunks, test_batch, validation_batch
 from mechgap.training.ensemble import Plan, State, initial_state, plan_of
+from mechgap.training.manifest import made_with
 from mechgap.training.members import make_members
 from mechgap.training.programs import (
     everywhere,
@@ -203,25 +201,11 @@ def _result(
 
 
 def _manifest(plan: Plan, config: TrainConfig, devices: int, times: dict[str, float]) -> dict[str, Any]:
-    packages = ("jax", "jaxlib", "equinox", "optax", "numpy")
-    device = jax.local_devices()[0]
     return {
-        "versions": {
-            "python": platform.python_version(),
-            "mechgap": __version__,
-            **{name: _version(name) for name in packages},
-        },
-        "device": {"platform": device.platform, "kind": device.device_kind, "used": devices},
+        **made_with(devices),
         "frames": {str(n): frames_for(plan.source, n) for n in sorted(set(config.sizes))},
         "times": {name: round(value, 3) for name, value in times.items()},
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # run from a folder of sources
-        return "unknown"
 
 
 def _bytes(shapes: Any) -> int:

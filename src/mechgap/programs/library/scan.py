@@ -198,10 +198,8 @@ def _meaning(source: str) -> dict[str, int]:
 
 
 @pure
-def _action_here(here: int, out: int, how: int, verb: int, turn: int, side: int) -> int:
-    """What an output shows once the action at hand is emitted at the mark: a turn, or the verb."""
-    if not here:
-        return out
+def _action_at(how: int, verb: int, turn: int, side: int) -> int:
+    """The action at hand of a clause: a turn, or the verb."""
     turns = (not verb or turn % 2 == 0) if how == AROUND else turn < {PLAIN: 0, SIDE: 1, OPPOSITE: 2}[how]
     return SYMBOLS.index("LTURN") + side if turns else SYMBOLS.index("WALK") + max(verb, 1) - 1
 
@@ -215,7 +213,8 @@ def _is_last(how: int, verb: int, turn: int) -> bool:
 
 def _emit(z: Any) -> None:
     """One action. Each decision is of few registers, so that short commands show all that long ones need."""
-    z["out"] = _action_here(*(z[name] for name in ("at_out", "out", "how_0", "verb_0", "turn", "side_0")))
+    if z["at_out"] and not z["out"]:  # it never is: to say so saves the units that would clear it
+        z["out"] = _action_at(z["how_0"], z["verb_0"], z["turn"], z["side_0"])
     _advance(z, "at_out")
     if not z["ends"]:
         z["turn"] = pure(lambda turn: min(turn + 1, 7))(z["turn"])

@@ -1,0 +1,203 @@
+"""One training of ALTA's section on learnability: train, test on longer inputs, measure, keep as one small folder.
+
+config.json     all settings
+manifest.json   versions, device, date, times, steps
+metrics.json    per seed: the share of right answers on every slice of the test set
+curves.json     per seed: right answers by length and by number of ones, and the mean prediction by number of ones
+gap.json        per program and seed: its heads beside the nearest of the network, its variables read off every layer
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from mechgap.algorithms.inputs import nearest
+from mechgap.compiler import compile as compile_program
+from mechgap.compiler.to_transformer import CompiledAlta
+from mechgap.faithfulness.sequences import match_heads, observe_transformer, probe_variables
+from mechgap.networks.transformer import Transformer
+from mechgap.programs import program as look_up
+from mechgap.programs.alta import AltaProgram
+from mechgap.programs.tasks import Task, parity_task
+from mechgap.training.checkpoint import write_json
+from mechgap.training.config import parse_toml
+from mechgap.training.manifest import made_with
+from mechgap.training.sequences.end_to_end import ParitySize, predictions, train_parity
+from mechgap.training.sequences.many import Recipe, Trained
+from mechgap.training.sequences.supervise import MlpSize, answers, supervise, vector_accuracy, with_mlp
+
+KINDS = ("supervision", "end_to_end")
+PROGRAMS = ("parity_sequential_relative", "parity_sum_mod_2")  # whose heads and variables are looked for
+MEASURED = 64  # texts on which the gap is measured
+
+
+@dataclass(frozen=True)
+class SequenceStudy:
+    """What is trained: an MLP on the traces of the program of that name, or a Transformer end to end."""
+
+    name: str
+    kind: str
+    recipe: Recipe
+    train_length: int = 20
+    each: int = 100
+    mlp: MlpSize | None = None
+    transformer: ParitySize | None = None
+
+    @property
+    def task(self) -> Task:
+        """Bits to learn from, and twice as long ones to be tested on."""
+        return parity_task(self.train_length, 2 * self.train_length, each=self.each)
+
+
+def sequence_studies(preset: str = "full", changes: Mapping[str, Any] | None = None) -> dict[str, SequenceStudy]:
+    """Name -> study, as experiments/alta/studies.toml has them; `changes` replace single settings of any part."""
+    if preset not in ("full", "quick"):
+        raise ValueError(f"No preset {preset!r}. {nearest(preset, ['quick', 'full'])}")
+    document, given = _document(), dict(changes or {})
+    quick = document["quick"] if preset == "quick" else {}
+    known = {name for part in (Recipe, MlpSize, ParitySize) for name in part.__dataclass_fields__} | {"each"}
+    for name in given:
+        if name not in known:
+            raise ValueError(f"No setting {name!r}. {nearest(name, sorted(known))}")
+
+    def settings(part: Any, *layers: Mapping[str, Any]) -> dict[str, Any]:
+        names = part.__dataclass_fields__
+        merged = {k: v for layer in layers for k, v in layer.items() if k in names}
+        return merged | {k: v for k, v in given.items() if k in names}
+
+    found = {}
+    for kind in KINDS:
+        for name, values in document[kind].items():
+            recipe = settings(
+                Recipe, document["recipe"].get(kind, {}), values.get("recipe", {}), quick.get("recipe", {})
+            )
+            task = quick.get("task", {}) | {k: given[k] for k in ("train_length", "each") if k in given}
+            length = task.get("train_length", 20)
+            size = settings(ParitySize, values.get("transformer", {}), quick.get("transformer", {}))
+            mlp = settings(MlpSize, values.get("mlp", {}), quick.get("mlp", {}))
+            lengths = {"train_length": length, "test_length": 2 * length}
+            found[name] = SequenceStudy(
+                name,
+                kind,
+                Recipe(**recipe),
+                **task,
+                mlp=MlpSize(**mlp) if kind == "supervision" else None,
+                transformer=ParitySize(**(size | lengths)) if kind == "end_to_end" else None,
+            )
+    return found
+
+
+def run_sequence_study(
+    study: SequenceStudy, folder: str | Path, *, runs: str | Path | None = None, quiet: bool | None = None
+) -> list[dict[str, float]]:
+    """Train, test, measure, and write everything into a folder; returns the metrics of every seed.
+
+    Args:
+        study: what.
+        folder: for the results; made where it is missing.
+        runs: where the training keeps its state, to go on where it was killed; None for nowhere.
+        quiet: no progress bar.
+    """
+    folder, begun = Path(folder), time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = None if runs is None else Path(runs) / study.name
+    task = study.task
+    every = sorted({text for texts in task.tests.values() for text in texts})
+    train = _supervised if study.kind == "supervision" else _end_to_end
+    trained, found, gaps, more = train(study, task, every, {"folder": kept, "title": study.name, "quiet": quiet})
+    odd = np.array([int(task.answer(text)) for text in every])
+    right = found == odd  # [seeds, texts]
+    at = {text: i for i, text in enumerate(every)}
+    slices = {name: [at[text] for text in texts] for name, texts in task.tests.items()}
+    metrics = [
+        {"seed": study.recipe.first_seed + seed, **{name: float(row[ids].mean()) for name, ids in slices.items()}}
+        | {name: values[seed] for name, values in more.items()}
+        for seed, row in enumerate(right)
+    ]
+    lengths, ones = np.array([len(t) for t in every]), np.array([t.count("1") for t in every])
+    curves = {
+        "right by length": _by(lengths, right),
+        "right by ones": _by(ones, right),
+        "mean prediction by ones": _by(ones, found),
+    }
+    manifest = {
+        **made_with(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "steps": trained.steps,
+        "times": {"train_s": round(trained.seconds, 1), "all_s": round(time.perf_counter() - begun, 1)},
+    }
+    write_json(folder / "config.json", asdict(study))
+    write_json(folder / "metrics.json", metrics)
+    write_json(folder / "curves.json", curves)
+    write_json(folder / "gap.json", gaps)
+    write_json(folder / "manifest.json", manifest)
+    return metrics
+
+
+Outcome = tuple[Trained, np.ndarray, dict[str, Any], dict[str, list[float]]]
+
+
+def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dict[str, Any]) -> Outcome:
+    assert study.mlp is not None
+    program = parity_program(study.name, 2 * study.train_length)
+    compiled = compile_program(program, certify="none", longest=2 * study.train_length + 1)
+    trained, traces = supervise(compiled.network, program, task, study.mlp, study.recipe, **options)
+    most = 2 * study.train_length + 1 if program.halt else program.layers
+    found, gaps, vectors = [], {}, []
+    for seed in range(study.recipe.seeds):
+        mlp = jax.tree.map(lambda x, i=seed: x[i], trained.models)
+        network: CompiledAlta = replace(compiled, network=with_mlp(compiled.network, mlp))
+        found.append([int(answer) for answer in answers(program, network.run, texts, most)])
+        vectors.append(vector_accuracy(mlp, traces))
+        gaps[str(seed)] = {program.name: _gap(network.network, program, task, most)}
+    return trained, np.array(found), gaps, {"vectors right": vectors}
+
+
+def _end_to_end(study: SequenceStudy, task: Task, texts: list[str], options: dict[str, Any]) -> Outcome:
+    assert study.transformer is not None
+    trained = train_parity(study.transformer, study.recipe, **options)
+    found = predictions(trained.models, texts, study.transformer)
+    fresh = predictions(trained.models, task.train, study.transformer)
+    meant = np.array([int(task.answer(text)) for text in task.train])
+    gaps = {}
+    for seed in range(study.recipe.seeds):
+        net = jax.tree.map(lambda x, i=seed: x[i], trained.models)
+        programs = {name: parity_program(name, study.train_length) for name in PROGRAMS}
+        gaps[str(seed)] = {n: _gap(net, p, task, study.transformer.layers) for n, p in programs.items()}
+    return trained, found, gaps, {"training data": (fresh == meant).mean(1).tolist()}
+
+
+def parity_program(name: str, longest: int) -> AltaProgram:
+    """A parity program that is no larger than it must be for so many bits."""
+    sizes = {"parity_sequential_absolute": {"positions": longest}}
+    counts = {n: {"ones": longest} for n in ("parity_sum_mod_2", "parity_sum_mod_2_intermediate")}
+    return look_up(name, **(sizes | counts).get(name, {}))
+
+
+def _gap(net: Transformer, program: AltaProgram, task: Task, layers: int) -> dict[str, Any]:
+    """Heads and variables, on texts of the training set that are as long as can be: all take as many layers."""
+    longest = max(len(text) for text in task.train)
+    texts = [text for text in task.train if len(text) == longest][:MEASURED]
+    seen = observe_transformer(net, program, texts, layers)
+    return {
+        "heads": [asdict(match) for match in match_heads(program, texts, seen)],
+        "variables": [asdict(found) for found in probe_variables(program, texts, seen)],
+    }
+
+
+def _by(group: np.ndarray, values: np.ndarray) -> dict[str, list[float]]:
+    """Group -> the mean of every seed."""
+    return {str(g): values[:, group == g].mean(1).tolist() for g in np.unique(group)}
+
+
+@cache
+def _document() -> dict[str, Any]:
+    return parse_toml((files("mechgap.experiments") / "alta" / "studies.toml").read_text(), "alta/studies.toml")

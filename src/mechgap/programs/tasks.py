@@ -1,0 +1,130 @@
+"""Tasks for ALTA programs: texts to learn from, texts to be tested on, and what is right."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mechgap.programs.alta import AltaProgram
+from mechgap.programs.library.scan_grammar import actions, jump_split, length_split, random_split
+
+SPLITS = {"length": length_split, "jump": jump_split, "random": lambda: random_split(0)}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a program is to do.
+
+    Attributes:
+        name: e.g. "parity".
+        train: texts to learn from.
+        tests: what they have in common -> texts to be tested on.
+        answer: text -> the right answer.
+    """
+
+    name: str
+    train: tuple[str, ...]
+    tests: Mapping[str, tuple[str, ...]]
+    answer: Callable[[str], str]
+
+
+def parity_task(train_length: int = 20, test_length: int = 40, *, each: int = 100, seed: int = 0) -> Task:
+    """Bits, with `each` texts for every number of ones, of a length between that number and the longest (ALTA D.1)."""
+    if not 1 <= train_length < test_length:
+        raise ValueError(f"Give lengths 1 <= train < test; got {train_length} and {test_length}.")
+    rng = random.Random(seed)
+    train = bits(rng, train_length, each)
+    tested = bits(rng, test_length, each)
+    slices = {
+        f"length <= {train_length}": [t for t in tested if len(t) <= train_length],
+        f"length > {train_length}": [t for t in tested if len(t) > train_length],
+        f"ones > {train_length}": [t for t in tested if t.count("1") > train_length],
+    }
+    return Task("parity", tuple(train), _tuples(slices), lambda text: str(text.count("1") % 2))
+
+
+def bits(rng: random.Random, longest: int, each: int) -> list[str]:
+    """Texts of bits, equally many for every number of ones from 0 to the longest."""
+    found = []
+    for ones in range(longest + 1):
+        for _ in range(each):
+            length = rng.randint(max(ones, 1), longest)
+            places = set(rng.sample(range(length), ones))
+            found.append("".join("1" if i in places else "0" for i in range(length)))
+    return found
+
+
+def addition_task(train_digits: int = 3, test_digits: int = 50, *, count: int = 3000, seed: int = 0) -> Task:
+    """Sums of two numbers of up to so many digits."""
+    if not 1 <= train_digits < test_digits:
+        raise ValueError(f"Give digits 1 <= train < test; got {train_digits} and {test_digits}.")
+    rng = random.Random(seed)
+
+    def draw(fewest: int, most: int, many: int) -> list[str]:
+        sizes = [(rng.randint(fewest, most), rng.randint(1, most)) for _ in range(many)]
+        return [f"{_number(rng, a)}+{_number(rng, b)}" for a, b in sizes]
+
+    slices = {
+        f"digits <= {train_digits}": draw(1, train_digits, 100),
+        f"digits {train_digits + 1} to {test_digits}": draw(train_digits + 1, test_digits, 100),
+    }
+    answer = lambda text: str(sum(int(number) for number in text.split("+")))  # noqa: E731
+    return Task("addition", tuple(draw(1, train_digits, count)), _tuples(slices), answer)
+
+
+def scan_task(split: str = "length") -> Task:
+    """SCAN commands, split by the number of actions, by the verb jump, or at random."""
+    if split not in SPLITS:
+        raise ValueError(f"SCAN is split by {', '.join(SPLITS)}; got {split!r}.")
+    train, test = SPLITS[split]()
+    return Task("scan", tuple(train), {f"test of the {split} split": tuple(test)}, lambda text: " ".join(actions(text)))
+
+
+def task_of(program: AltaProgram, train_length: int | None = None, split: str = "length", each: int = 20) -> Task:
+    """The task of a program of the library.
+
+    Args:
+        program: parity, addition or SCAN.
+        train_length: the longest that is learned from: bits (20) or digits (3).
+        split: of SCAN.
+        each: texts of bits for every number of ones.
+    """
+    if program.name.startswith("parity"):
+        length = 20 if train_length is None else train_length
+        return parity_task(length, 2 * length, each=each)
+    if program.name == "addition":
+        return addition_task(3 if train_length is None else train_length)
+    if program.name == "scan":
+        return scan_task(split)
+    raise ValueError(
+        f"There is no task with a training set for {program.name!r}; there is one for the parity programs, addition "
+        f"and scan. From Python: mechgap.minimal(program, inputs) for any."
+    )
+
+
+def right(program: AltaProgram, task: Task, texts: Sequence[str], layers: int | None = None) -> np.ndarray:
+    """[texts]: whether the answer is right, whatever became of the execution otherwise.
+
+    Args:
+        program: what is run, by the interpreter.
+        task: says what is right.
+        texts: in any order.
+        layers: at most so many.
+    """
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    found = np.zeros(len(texts), bool)
+    for start in range(0, len(order), 128):
+        part = order[start : start + 128]
+        ran = program.interpret([program.encode(texts[i]) for i in part], layers=layers)
+        for i, outputs in zip(part, ran.outputs, strict=True):
+            found[i] = program.decode(outputs) == task.answer(texts[i])
+    return found
+
+
+def _number(rng: random.Random, digits: int) -> int:
+    return rng.randrange(10 ** (digits - 1) if digits > 1 else 0, 10**digits)
+
+
+def _tuples(slices: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(texts) for name, texts in slices.items()}

@@ -1,0 +1,71 @@
+"""Train on sequences from the command line: one line per study, beside what the paper prints."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from mechgap.algorithms.inputs import nearest
+from mechgap.faithfulness.sequence_study import run_sequence_study, sequence_studies
+from mechgap.training.checkpoint import read_json
+
+# Tables 2 and 3: right answers in percent on lengths <= 20, lengths > 20, and more than 20 ones.
+PAPER = {
+    "parity_sequential_relative": (100, 100, 100),
+    "parity_sequential_absolute": (100, 52, 51),
+    "parity_sum_mod_2_intermediate": (100, 78, 50),
+    "relative_8": (100, 60, 51),
+    "relative_8_shared": (100, 65, 52),
+    "relative_40": (100, 55, 51),
+    "relative_40_shared": (100, 54, 48),
+    "absolute_8": (100, 49, 50),
+    "absolute_8_shared": (100, 50, 52),
+    "absolute_40": (100, 50, 51),
+    "absolute_40_shared": (100, 52, 51),
+}
+
+
+def learn(
+    kind: str, names: Sequence[str], preset: str = "quick", folder: Path = Path("runs/alta"), changes: Any = None
+) -> None:
+    """Run studies that a folder lacks, and print all of them."""
+    studies = {n: s for n, s in sequence_studies(preset, changes).items() if s.kind == kind}
+    for name in names:
+        if name not in studies:
+            raise ValueError(f"There is no {kind.replace('_', '-')} study {name!r}. {nearest(name, list(studies))}")
+    place = folder / preset
+    console = Console()
+    for name in names or studies:
+        if not (place / name / "manifest.json").exists():
+            recipe = studies[name].recipe
+            console.print(f"{name}: {recipe.seeds} network(s), {recipe.steps} steps ({preset})", highlight=False)
+            run_sequence_study(studies[name], place / name, runs=place / ".state")
+    console.print(learning_table({name: place / name for name in names or studies}, full=preset == "full"))
+    if preset == "quick":
+        console.print("quick: few steps and small networks, which say nothing about the paper.", highlight=False)
+
+
+def learning_table(folders: Mapping[str, Path], full: bool = True) -> Table:
+    """Right answers on every slice, the paper's beside ours."""
+    table = Table(title="parity, right answers in percent", title_justify="left")
+    first = read_json(next(iter(folders.values())) / "metrics.json")[0]
+    slices = [name for name in first if name.startswith(("length", "ones"))]
+    for column in ("trained", "seeds", "steps", *slices, *(("paper",) if full else ()), "nearest head", "uniform"):
+        table.add_column(column)
+    for name, folder in folders.items():
+        metrics, manifest = read_json(folder / "metrics.json"), read_json(folder / "manifest.json")
+        shares = [np.array([row[s] for row in metrics]) * 100 for s in slices]
+        ours = [f"{x.mean():.1f}" + (f" ± {x.std(ddof=1):.1f}" if len(x) > 1 else "") for x in shares]
+        printed = [" / ".join(map(str, PAPER[name]))] if full else []
+        table.add_row(name, str(len(metrics)), str(manifest["steps"]), *ours, *printed, *_heads(folder))
+    return table
+
+
+def _heads(folder: Path) -> tuple[str, str]:
+    """The distance of the program's heads from the nearest of the network, and of uniform attention; the mean."""
+    gaps = read_json(folder / "gap.json")
+    heads = [head for seed in gaps.values() for head in next(iter(seed.values()))["heads"]]
+    return f"{np.mean([h['distance'] for h in heads]):.3f}", f"{np.mean([h['uniform'] for h in heads]):.3f}"

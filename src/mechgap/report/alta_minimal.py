@@ -1,0 +1,66 @@
+"""Minimal programs in a terminal: what is left of a program, and how it generalises (ALTA Figure 4)."""
+
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from mechgap.programs.alta import AltaProgram
+from mechgap.programs.minimal import assignments, minimal, removable, rule_count
+from mechgap.programs.tasks import Task, right, task_of
+from mechgap.report.alta_tables import alta_named
+
+MOST_COMPARED = 2000  # rules whose tests are taken out one by one
+
+
+@dataclass(frozen=True)
+class Generalisation:
+    """What a minimal program does.
+
+    Attributes:
+        rules: how many the whole program has, as the paper counts; None where counting would take too long.
+        kept: how many of them are left.
+        removable: what could be removed besides, by Definition 1; None where there are too many rules to try.
+        whole, small: slice -> share of right answers, of the whole program and of the minimal one.
+    """
+
+    rules: int | None
+    kept: int
+    removable: int | None
+    whole: dict[str, float]
+    small: dict[str, float]
+
+
+def generalisation(program: AltaProgram, task: Task) -> Generalisation:
+    """Make a program minimal for the training set of a task, and test both."""
+    small = minimal(program, task.train)
+    slices = {"training set": task.train, **task.tests}
+    longest = max(len(program.encode(text)) for texts in slices.values() for text in texts)
+    layers = 2 * longest + 20 if program.halt else None  # more than any of these tasks takes; a part may never halt
+    few = len(small.rules) <= MOST_COMPARED
+    return Generalisation(
+        rules=None if program.name == "scan" else rule_count(program),
+        kept=rule_count(small, small.rules),
+        removable=len(removable(small.rules, assignments(program, task.train), program.readable)) if few else None,
+        whole={name: float(right(program, task, texts).mean()) for name, texts in slices.items()},
+        small={name: float(right(small, task, texts, layers).mean()) for name, texts in slices.items()},
+    )
+
+
+def print_minimal(name: str, train_length: int | None = None, split: str = "length") -> None:
+    """Print what is left of a program, and how it generalises."""
+    program, console = alta_named(name), Console()
+    task = task_of(program, train_length, split)
+    console.print(f"{name}: minimal for {len(task.train)} inputs ...", highlight=False)
+    found = generalisation(program, task)
+    table = Table(title=f"{name}, right answers", title_justify="left")
+    for column in ("inputs", "how many", "whole program", "minimal program"):
+        table.add_column(column)
+    for where, share in found.small.items():
+        count = len(task.train if where == "training set" else task.tests[where])
+        table.add_row(where, str(count), f"{found.whole[where]:.1%}", f"{share:.1%}")
+    console.print(table)
+    of = "" if found.rules is None else f" of {found.rules}"
+    console.print(f"{found.kept}{of} rules are left, counted with one value per test and the resets of heads.")
+    if found.removable is not None:
+        console.print(f"{found.removable} of their tests could still be removed (Definition 1).", highlight=False)

@@ -1,0 +1,120 @@
+"""End-to-end training on parity: a Transformer sees bits and learns the answer alone (ALTA D.1, Table 3)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from mechgap.networks.transformer import Transformer, TransformerConfig, TransformerSize, run_layers
+from mechgap.training.sequences.many import Recipe, Trained, train_many
+
+START = 2  # the token before the bits
+POSITIONS = ("relative", "absolute")
+
+
+@dataclass(frozen=True)
+class ParitySize:
+    """A Transformer for parity; the paper's by default.
+
+    Attributes:
+        layers: how many.
+        shared: all of them have the same weights.
+        positions: "relative" or "absolute".
+        train_length: the longest text to learn from.
+        test_length: the longest text ever.
+    """
+
+    layers: int = 8
+    shared: bool = False
+    positions: str = "relative"
+    width: int = 512
+    hidden: int = 2048
+    heads: int = 6
+    head_width: int = 64
+    train_length: int = 20
+    test_length: int = 40
+
+    def __post_init__(self) -> None:
+        if self.positions not in POSITIONS:
+            raise ValueError(f"positions must be {' or '.join(POSITIONS)}; got {self.positions!r}.")
+        if not 1 <= self.train_length < self.test_length:
+            raise ValueError(f"Give lengths 1 <= train < test; got {self.train_length} and {self.test_length}.")
+
+    def transformer(self, key: PRNGKeyArray) -> Transformer:
+        """One with random weights."""
+        absolute = self.positions == "absolute"
+        size = TransformerSize(
+            inputs=3,
+            outputs=2,
+            width=self.width,
+            hidden=self.hidden,
+            heads=self.heads,
+            head_width=self.head_width,
+            layers=self.layers,
+            positions=self.test_length + 1 if absolute else None,
+            span=0 if absolute else self.train_length,
+        )
+        return Transformer.init(size, TransformerConfig(shared=self.shared, activation="gelu"), key=key)
+
+
+def train_parity(size: ParitySize, recipe: Recipe, **options: Any) -> Trained:
+    """Train Transformers on bits that are drawn anew for every step, see `draw_bits`; options as for `train_many`."""
+
+    def draw(key: PRNGKeyArray) -> tuple[Array, Array]:
+        return jax.vmap(lambda k: draw_bits(k, size.train_length))(jax.random.split(key, recipe.batch))
+
+    def loss(net: Transformer, batch: tuple[Array, Array]) -> Array:
+        ids, lengths = batch
+        logits = jax.vmap(lambda i, n: parity_logits(net, i, n, size.layers))(ids, lengths)
+        odd = jnp.sum(jnp.where(ids == 1, 1, 0), axis=1) % 2
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), odd[:, None], axis=1))
+
+    fresh = draw(jax.random.key(10**6))
+
+    def accuracy(nets: Any) -> np.ndarray:
+        made = _predict(nets, *fresh, size.layers)
+        return np.mean(np.asarray(made) == np.asarray(jnp.sum(fresh[0] == 1, axis=1) % 2), axis=1)
+
+    return train_many(size.transformer, loss, draw, recipe, accuracy=accuracy, **options)
+
+
+def draw_bits(key: PRNGKeyArray, longest: int) -> tuple[Int[Array, " tokens"], Int[Array, ""]]:
+    """START and bits: every number of ones is as likely, then every length that can hold it."""
+    one_key, length_key, place_key = jax.random.split(key, 3)
+    ones = jax.random.randint(one_key, (), 0, longest + 1)
+    length = jax.random.randint(length_key, (), jnp.maximum(ones, 1), longest + 1)
+    order = jnp.where(jnp.arange(longest) < length, jax.random.uniform(place_key, (longest,)), 2.0)
+    bits = (jnp.argsort(jnp.argsort(order)) < ones).astype(jnp.int32)
+    return jnp.concatenate([jnp.array([START], jnp.int32), bits]), length + 1
+
+
+def parity_logits(
+    net: Transformer, ids: Int[Array, " tokens"], length: Int[Array, ""], layers: int
+) -> Float[Array, " classes"]:
+    """What the last position says, as in the programs."""
+    stream = run_layers(net, ids, length, layers=layers)
+    return net.read(stream)[length - 1]
+
+
+def predictions(nets: Transformer, texts: Sequence[str], size: ParitySize, together: int = 256) -> np.ndarray:
+    """[seeds, texts]: the parity that every network answers."""
+    ids = np.zeros((len(texts), size.test_length + 1), np.int32)
+    for i, text in enumerate(texts):
+        ids[i, : len(text) + 1] = [START, *(int(bit) for bit in text)]
+    lengths = np.array([len(text) + 1 for text in texts])
+    found = []
+    for start in range(0, len(texts), together):
+        at = np.arange(start, start + together) % len(texts)  # the last part as large as the others: one compilation
+        found.append(np.asarray(_predict(nets, jnp.asarray(ids[at]), jnp.asarray(lengths[at]), size.layers)))
+    return np.concatenate(found, axis=1)[:, : len(texts)]
+
+
+@eqx.filter_jit
+def _predict(nets: Transformer, ids: Array, lengths: Array, layers: int) -> Int[Array, "seeds texts"]:
+    one = lambda net: jax.vmap(lambda i, n: parity_logits(net, i, n, layers))(ids, lengths)  # noqa: E731
+    return jnp.argmax(jax.lax.map(one, nets), axis=-1)

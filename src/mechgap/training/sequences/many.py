@@ -1,0 +1,149 @@
+"""Several seeds of any model, trained at once: one program, a map over the seeds inside."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax  # type: ignore[import-untyped]
+from jaxtyping import Array, PRNGKeyArray
+
+from mechgap.storage import read_tensors, write_tensors
+from mechgap.training.progress import Watch
+
+FORMAT, FILE = "mechgap.sequences.state/1", "state.safetensors"
+CHECKPOINT_SECONDS = 60.0
+OPTIMISERS = {"adam": optax.adam, "adafactor": lambda rate: optax.adafactor(rate, min_dim_size_to_factor=32)}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is trained.
+
+    Attributes:
+        steps: the most.
+        batch: examples per step; whoever draws them decides what that means.
+        learning_rate: constant.
+        optimiser: "adam" or "adafactor".
+        seeds: how many models.
+        first_seed: the others follow.
+        chunk: steps between two looks at the clock.
+        enough: stop where every model has reached this share of right answers on training data; None never does.
+    """
+
+    steps: int
+    batch: int
+    learning_rate: float
+    optimiser: str = "adam"
+    seeds: int = 1
+    first_seed: int = 0
+    chunk: int = 100
+    enough: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.optimiser not in OPTIMISERS:
+            raise ValueError(f"optimiser must be one of {', '.join(OPTIMISERS)}; got {self.optimiser!r}.")
+        for name in ("steps", "batch", "seeds", "chunk"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}.")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Models with a leading seed axis, how many steps they took, and the mean loss of every chunk [chunks, seeds]."""
+
+    models: Any
+    steps: int
+    losses: np.ndarray
+    seconds: float
+
+
+def train_many(
+    init: Callable[[PRNGKeyArray], Any],
+    loss: Callable[[Any, Any], Array],
+    draw: Callable[[PRNGKeyArray], Any],
+    recipe: Recipe,
+    *,
+    accuracy: Callable[[Any], np.ndarray] | None = None,
+    folder: str | Path | None = None,
+    title: str = "training",
+    quiet: bool | None = None,
+) -> Trained:
+    """Train models from different seeds.
+
+    Args:
+        init: key -> a model with random weights.
+        loss: (model, batch) -> a number.
+        draw: key -> a batch.
+        recipe: how.
+        accuracy: (models) -> [seeds], looked at now and then where the recipe says when it is enough.
+        folder: keeps the state once a minute, and goes on from there where a run was killed.
+        title: of the progress bar.
+        quiet: no progress bar; by default where there is no terminal.
+    """
+    optimiser = OPTIMISERS[recipe.optimiser](recipe.learning_rate)
+    keys = jax.vmap(jax.random.key)(recipe.first_seed + jnp.arange(recipe.seeds))
+    models = eqx.filter_jit(eqx.filter_vmap(init))(keys)
+    weights, fixed = eqx.partition(models, eqx.is_inexact_array)
+    state = (weights, jax.vmap(optimiser.init)(weights))
+
+    def one_step(carry: tuple, key: PRNGKeyArray) -> tuple[tuple, Array]:
+        weights, moments = carry
+        batch = draw(key)
+        value, gradient = jax.value_and_grad(lambda w: loss(eqx.combine(w, fixed_of_one), batch))(weights)
+        change, moments = optimiser.update(gradient, moments, weights)
+        return (optax.apply_updates(weights, change), moments), value
+
+    fixed_of_one = jax.tree.map(lambda x: x[0] if eqx.is_array(x) else x, fixed)
+
+    def many_steps(carry: tuple, seed_key: PRNGKeyArray, step: Array, count: int) -> tuple[tuple, Array]:
+        step_keys = jax.vmap(lambda i: jax.random.fold_in(seed_key, i))(step + jnp.arange(count))
+        carry, values = jax.lax.scan(one_step, carry, step_keys)
+        return carry, jnp.mean(values)
+
+    advance = jax.jit(jax.vmap(many_steps, in_axes=(0, 0, None, None)), static_argnums=3)
+    step, losses, state = _resumed(folder, state)
+    data_keys = jax.vmap(lambda k: jax.random.fold_in(k, 1))(keys)
+    begun = saved = time.perf_counter()
+    with Watch(title, recipe.steps, step, recipe.seeds, quiet) as watch:
+        watch.start()
+        while step < recipe.steps:
+            count = min(recipe.chunk, recipe.steps - step)
+            state, value = advance(state, data_keys, jnp.uint32(step), count)
+            step += count
+            losses.append(np.asarray(value))
+            share = float("nan")
+            if recipe.enough is not None and accuracy is not None and len(losses) % 10 == 0:
+                share = float(np.min(accuracy(eqx.combine(state[0], fixed))))
+            watch.report(step, float(np.mean(losses[-1])), share, int(np.sum(~np.isfinite(losses[-1]))))
+            if folder is not None and time.perf_counter() - saved > CHECKPOINT_SECONDS:
+                _save(folder, step, losses, state)
+                saved = time.perf_counter()
+            if recipe.enough is not None and share >= recipe.enough:
+                break
+    if folder is not None:
+        _save(folder, step, losses, state)
+    return Trained(eqx.combine(state[0], fixed), step, np.stack(losses), time.perf_counter() - begun)
+
+
+def _save(folder: str | Path, step: int, losses: list[np.ndarray], state: Any) -> None:
+    leaves = {f"{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(state))}
+    write_tensors(Path(folder) / FILE, leaves | {"losses": np.stack(losses)}, {"format": FORMAT, "step": step})
+
+
+def _resumed(folder: str | Path | None, state: Any) -> tuple[int, list[np.ndarray], Any]:
+    if folder is None or not (Path(folder) / FILE).exists():
+        if folder is not None:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        return 0, [], state
+    tensors, header = read_tensors(Path(folder) / FILE, FORMAT)
+    leaves, structure = jax.tree.flatten(state)
+    found = [tensors.get(f"{i}") for i in range(len(leaves))]
+    if any(x is None or x.shape != leaf.shape for x, leaf in zip(found, leaves, strict=True)):
+        raise ValueError(f"{Path(folder) / FILE} is of another model; give another folder.")
+    return int(header["step"]), list(tensors["losses"]), jax.tree.unflatten(structure, [jnp.asarray(x) for x in found])

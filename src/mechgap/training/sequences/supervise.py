@@ -1,0 +1,107 @@
+"""Trace supervision: an MLP is trained to do what the rules of a program do, the rest is compiled (ALTA C.1)."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from mechgap.networks.layers import Linear
+from mechgap.networks.transformer import Transformer
+from mechgap.programs.alta import AltaProgram
+from mechgap.programs.tasks import Task
+from mechgap.training.sequences.many import Recipe, Trained, train_many
+from mechgap.training.sequences.traces import Traces, trace_vectors
+
+
+@dataclass(frozen=True)
+class MlpSize:
+    """Hidden layers of ReLUs, and the noise on what they are given in training (ALTA Table 1)."""
+
+    layers: int = 2
+    hidden: int = 128
+    noise: float = 0.1
+
+
+class Mlp(eqx.Module):
+    """What is added to the stream: affine layers with ReLUs between them."""
+
+    layers: tuple[Linear, ...]
+
+    @classmethod
+    def init(cls, width: int, size: MlpSize, *, key: PRNGKeyArray) -> "Mlp":
+        """Random weights, for ReLUs."""
+        widths = [width, *[size.hidden] * size.layers, width]
+        keys = jax.random.split(key, len(widths) - 1)
+        pairs = zip(keys, widths[:-1], widths[1:], strict=True)
+        return cls(tuple(Linear.init(a, b, key=k, stddev=math.sqrt(2 / a)) for k, a, b in pairs))
+
+    def __call__(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
+        for layer in self.layers[:-1]:
+            x = jax.nn.relu(layer(x))
+        return self.layers[-1](x)
+
+
+def supervise(
+    network: Transformer,
+    program: AltaProgram,
+    task: Task,
+    size: MlpSize,
+    recipe: Recipe,
+    **options: Any,
+) -> tuple[Trained, Traces]:
+    """Train MLPs on the traces of a program.
+
+    Args:
+        network: compiled from the program; its heads and embeddings are what the MLP will work with.
+        program: what gives the traces.
+        task: its training set gives the traces.
+        size: of the MLP.
+        recipe: how it is trained; `batch` is of pairs of vectors, drawn as often as they occur.
+        options: see `train_many`.
+    """
+    traces = trace_vectors(network, program, task.train)
+    before, after = jnp.asarray(traces.before), jnp.asarray(traces.after)
+    share = jnp.asarray(traces.counts / traces.counts.sum(), jnp.float32)
+
+    def draw(key: PRNGKeyArray) -> tuple[Array, Array]:
+        which, noise = jax.random.split(key)
+        at = jax.random.choice(which, len(before), (recipe.batch,), p=share)
+        shaken = before[at] + size.noise * jax.random.normal(noise, (recipe.batch, before.shape[1]))
+        return shaken, after[at]
+
+    def loss(mlp: Mlp, batch: tuple[Array, Array]) -> Array:
+        given, wanted = batch
+        return jnp.mean(jnp.sum((given + mlp(given) - wanted) ** 2, axis=-1))  # it also takes the noise away
+
+    trained = train_many(lambda key: Mlp.init(before.shape[1], size, key=key), loss, draw, recipe, **options)
+    return trained, traces
+
+
+def with_mlp(network: Transformer, mlp: Mlp) -> Transformer:
+    """The compiled Transformer with a trained MLP."""
+    config = replace(network.config, activation="relu", precision=None)
+    return replace(network, block=replace(network.block, mlp=mlp.layers), config=config)
+
+
+def vector_accuracy(mlp: Mlp, traces: Traces, within: float = 0.1) -> float:
+    """How many vectors come out right in all their numbers, weighted by how often they occur."""
+    made = traces.before + np.asarray(mlp(jnp.asarray(traces.before)))
+    return float(np.average(np.all(np.abs(made - traces.after) < within, axis=1), weights=traces.counts))
+
+
+def answers(program: AltaProgram, run: Callable[..., Any], texts: Sequence[str], layers: int) -> list[str]:
+    """What a network answers, whatever becomes of its execution otherwise; `run` is that of a compiled program."""
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    found = [""] * len(texts)
+    for start in range(0, len(order), 256):
+        part = order[start : start + 256]
+        ran = run([program.encode(texts[i]) for i in part], layers=layers, check=False)
+        for i, outputs in zip(part, ran.outputs, strict=True):
+            found[i] = program.decode(outputs)
+    return found

@@ -1,0 +1,65 @@
+"""What an ALTA program's MLP is given and what it makes of it, as vectors of the residual stream (ALTA C.1)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from mechgap.networks.transformer import Transformer, watch_layers
+from mechgap.programs.alta import AltaProgram
+from mechgap.programs.alta_interpreter import batched
+
+TOGETHER = 64
+DIGITS = 6  # what float32 leaves of a mean
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Different pairs of vectors, before and after the MLP, and how often each occurs.
+
+    What a head leaves undefined is the zero vector, as it is when the network runs.
+    """
+
+    before: Float[np.ndarray, "pairs d"]
+    after: Float[np.ndarray, "pairs d"]
+    counts: np.ndarray
+
+
+def trace_vectors(network: Transformer, program: AltaProgram, texts: Sequence[str]) -> Traces:
+    """Run a program's compiled network on texts, and collect what its MLP is given and what it makes of it."""
+    given = sorted((program.encode(text) for text in texts), key=len)
+    found: dict[bytes, int] = {}
+    width = network.tokens.shape[1]
+    for start in range(0, len(given), TOGETHER):
+        ids, lengths = batched(program, given[start : start + TOGETHER])
+        taken = program.interpret(given[start : start + TOGETHER]).layers
+        room = _room(len(ids)), _room(ids.shape[1])
+        padded = np.zeros(room, int)
+        padded[: len(ids), : ids.shape[1]] = ids
+        longer = np.ones(room[0], int)
+        longer[: len(ids)] = lengths
+        before, after = _layers(network, jnp.asarray(padded), jnp.asarray(longer), int(taken.max()))
+        inside = np.arange(room[1]) < lengths[:, None]
+        running = np.arange(int(taken.max()))[:, None] < taken  # [layers, B]
+        there = np.moveaxis(running[..., None] & inside, 0, 1)
+        pairs = np.concatenate([np.asarray(before)[: len(ids)][there], np.asarray(after)[: len(ids)][there]], axis=-1)
+        pairs = np.ascontiguousarray(np.round(pairs, DIGITS) + 0.0, np.float32)
+        rows = pairs.view(np.dtype((np.void, pairs.strides[0]))).ravel()
+        for row, count in zip(*np.unique(rows, return_counts=True), strict=True):
+            found[row.tobytes()] = found.get(row.tobytes(), 0) + int(count)
+    both = np.frombuffer(b"".join(found), np.float32).reshape(-1, 2 * width)
+    return Traces(both[:, :width], both[:, width:], np.array(list(found.values())))
+
+
+@eqx.filter_jit
+def _layers(net: Transformer, ids: Array, lengths: Array, layers: int) -> tuple[Array, Array]:
+    seen = jax.vmap(lambda i, n: watch_layers(net, i, n, layers=layers))(ids, lengths)
+    return seen.attended, seen.stream
+
+
+def _room(size: int) -> int:
+    return max(8, 1 << (size - 1).bit_length())

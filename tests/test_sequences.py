@@ -1,0 +1,256 @@
+"""Training on sequences: trace supervision, end to end, and the gap of Transformers; all at tiny sizes."""
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import mechgap as mg
+from mechgap.cli import app
+from mechgap.faithfulness.sequence_study import run_sequence_study, sequence_studies
+from mechgap.faithfulness.sequences import match_heads, observe_transformer, probe_variables
+from mechgap.networks.transformer import Transformer, TransformerConfig, TransformerSize, run_batch, run_layers
+from mechgap.programs.tasks import addition_task, bits, parity_task, right, scan_task, task_of
+from mechgap.training.sequences.end_to_end import ParitySize, draw_bits, predictions, train_parity
+from mechgap.training.sequences.many import Recipe, train_many
+from mechgap.training.sequences.supervise import MlpSize, answers, supervise, vector_accuracy, with_mlp
+from mechgap.training.sequences.traces import trace_vectors
+
+TINY = {"width": 32, "hidden": 64, "heads": 2, "head_width": 16, "train_length": 3, "test_length": 6}
+
+
+# Tasks
+
+
+def test_bits_have_every_number_of_ones_equally_often() -> None:
+    drawn = bits(random.Random(0), 6, 5)
+    assert [sum(t.count("1") == k for t in drawn) for k in range(7)] == [5] * 7
+    assert max(map(len, drawn)) <= 6
+    task = parity_task(6, 12, each=5)
+    assert all(len(t) <= 6 for t in task.train)
+    assert all(len(t) > 6 for t in task.tests["length > 6"])
+    assert all(t.count("1") > 6 for t in task.tests["ones > 6"])
+    assert task.answer("0110") == "0"
+
+
+def test_other_tasks() -> None:
+    task = addition_task(2, 5, count=20)
+    assert len(task.train) == 20
+    assert all(len(number) <= 2 for t in task.train for number in t.split("+"))
+    assert task.answer("99+1") == "100"
+    assert len(scan_task("length").train) == 16_990
+    assert right(mg.program("addition"), task, task.tests["digits 3 to 5"]).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: parity_task(5, 5), "1 <= train < test; got 5 and 5"),
+        (lambda: addition_task(0), "1 <= train < test; got 0 and 50"),
+        (lambda: scan_task("mcd"), "split by length, jump, random; got 'mcd'"),
+        (lambda: task_of(mg.program("reverse")), "no task with a training set for 'reverse'"),
+        (lambda: ParitySize(positions="sinusoidal"), "relative or absolute; got 'sinusoidal'"),
+        (lambda: ParitySize(train_length=9, test_length=9), "1 <= train < test; got 9 and 9"),
+        (lambda: Recipe(0, 1, 0.1), "steps must be at least 1; got 0"),
+        (lambda: Recipe(1, 1, 0.1, optimiser="sgd"), "one of adam, adafactor; got 'sgd'"),
+    ],
+)
+def test_what_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+# The network that gets trained
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("causal", [True, False])
+def test_both_ways_to_run_a_transformer_agree(shared: bool, causal: bool) -> None:
+    size = TransformerSize(5, 3, 16, 32, 2, 8, layers=3, positions=7, span=2)
+    config = TransformerConfig(shared=shared, causal=causal, activation="gelu", precision="highest")
+    net = Transformer.init(size, config, key=jax.random.key(0))
+    ids, lengths = jnp.array([[1, 2, 3, 4, 0], [4, 4, 0, 0, 0]]), jnp.array([5, 2])
+    one = jax.jit(jax.vmap(lambda i, n: run_layers(net, i, n, layers=3)))(ids, lengths)
+    other = jax.jit(lambda: run_batch(net, ids, lengths, layers=3).stream)()
+    np.testing.assert_allclose(one, other, atol=1e-5)
+    longer = jax.vmap(lambda i, n: run_layers(net, i, n, layers=3))(jnp.pad(ids, ((0, 0), (0, 2))), lengths)
+    np.testing.assert_allclose(longer[1, :2], one[1, :2], atol=1e-5)  # what lies beyond a length is not looked at
+    changed = jax.vmap(lambda i, n: run_layers(net, i, n, layers=3))(ids.at[0, 4].set(1), lengths)
+    assert np.allclose(changed[0, :4], one[0, :4], atol=1e-5) == causal
+
+
+def test_several_seeds_train_as_one_does_and_go_on_where_they_were_killed(tmp_path: Path) -> None:
+    def train(**more: Any) -> Any:
+        recipe = Recipe(
+            more.pop("steps", 6), 4, 0.1, chunk=2, **{k: more.pop(k) for k in ("seeds", "first_seed") if k in more}
+        )
+        return train_many(
+            lambda key: {"w": jax.random.normal(key, (3,))},
+            lambda model, batch: jnp.sum((model["w"] - batch) ** 2),
+            lambda key: jax.random.normal(key, (3,)),
+            recipe,
+            quiet=True,
+            **more,
+        )
+
+    both, second = train(seeds=2), train(first_seed=1)
+    np.testing.assert_allclose(both.models["w"][1], second.models["w"][0], rtol=1e-6)
+    train(seeds=2, steps=4, folder=tmp_path / "run")
+    resumed = train(seeds=2, folder=tmp_path / "run")
+    np.testing.assert_array_equal(resumed.models["w"], both.models["w"])
+    assert resumed.losses.shape == (3, 2)
+    with pytest.raises(ValueError, match="is of another model"):
+        train(seeds=3, folder=tmp_path / "run")
+
+
+# Trace supervision
+
+
+def test_traces_are_what_the_compiled_mlp_does() -> None:
+    compiled = mg.compile("parity_sequential_relative", certify="none", longest=16)
+    traces = trace_vectors(compiled.network, compiled.program, ["1", "01", "110"])
+    mlp = compiled.network.block.mlp
+    hidden = np.clip(traces.before @ np.asarray(mlp[0].weight) + np.asarray(mlp[0].bias), 0, 1)
+    np.testing.assert_allclose(traces.before + hidden @ np.asarray(mlp[1].weight), traces.after, atol=1e-5)
+    # START and 1, 2 and 3 bits, over 1, 2 and 3 layers
+    assert traces.counts.sum() == 2 * 1 + 3 * 2 + 4 * 3
+
+
+def test_an_mlp_learns_sequential_parity_from_traces() -> None:
+    compiled = mg.compile("parity_sequential_relative", certify="none", longest=16)
+    task = parity_task(4, 8, each=4)
+    recipe = Recipe(1500, 64, 3e-3, seeds=2, chunk=500)
+    size = MlpSize(layers=1, hidden=64)
+    trained, traces = supervise(compiled.network, compiled.program, task, size, recipe, quiet=True)
+    best = jax.tree.map(lambda x: x[int(np.argmin(trained.losses[-1]))], trained.models)
+    assert vector_accuracy(best, traces) > 0.99
+    network = replace(compiled, network=with_mlp(compiled.network, best))
+    texts = [*task.tests["length > 4"], *task.tests["ones > 4"]]
+    meant = [task.answer(text) for text in texts]
+    assert answers(compiled.program, network.run, texts, layers=10) == meant  # it generalises, as in Table 2
+
+
+# End to end, and the gap
+
+
+def test_drawn_bits() -> None:
+    ids, lengths = jax.vmap(lambda k: draw_bits(k, 5))(jax.random.split(jax.random.key(0), 600))
+    ids, lengths = np.asarray(ids), np.asarray(lengths)
+    assert (ids[:, 0] == 2).all()
+    ones = (ids == 1).sum(1)
+    assert np.abs(np.bincount(ones, minlength=6) / 600 - 1 / 6).max() < 0.06
+    assert all(lengths - 1 >= np.maximum(ones, 1))
+    assert all(not row[n:].any() for row, n in zip(ids, lengths, strict=True))
+
+
+@pytest.fixture(scope="module")
+def small_parity() -> tuple[ParitySize, Any]:
+    size = ParitySize(layers=2, **TINY)
+    recipe = Recipe(400, 128, 5e-3, seeds=2, chunk=20, enough=1.0)
+    return size, train_parity(size, recipe, quiet=True)
+
+
+def test_a_transformer_learns_short_parity_and_stops(small_parity: tuple) -> None:
+    size, trained = small_parity
+    texts = parity_task(3, 6, each=8).train
+    found = predictions(trained.models, texts, size)
+    assert (found == np.array([text.count("1") % 2 for text in texts])).mean() > 0.85
+    assert np.isfinite(trained.losses).all()
+    assert trained.losses[-1].mean() < trained.losses[0].mean()
+
+
+def test_the_gap_of_a_transformer(small_parity: tuple) -> None:
+    size, trained = small_parity
+    program = mg.program("parity_sequential_relative")
+    texts = parity_task(3, 6, each=8).train
+    net = jax.tree.map(lambda x: x[0], trained.models)
+    seen = observe_transformer(net, program, texts, size.layers)
+    heads = match_heads(program, texts, seen)
+    assert [h.head for h in heads] == ["parity_left", "done_left"]
+    assert all(0 <= h.distance <= h.matched <= 1 and 0 < h.uniform <= 1 for h in heads)
+    probes = {(p.variable, p.layer): p for p in probe_variables(program, texts, seen)}
+    assert probes["done", 0].accuracy == 1.0  # START is a token of its own
+    assert all(p.control < p.accuracy + 0.2 for p in probes.values())
+
+
+def test_the_compiled_network_has_no_gap() -> None:
+    """Its own attention is the program's, and every variable can be read off its stream."""
+    program = mg.program("parity_sequential_relative")
+    compiled = mg.compile(program, certify="none", longest=16)
+    texts = [t for t in parity_task(4, 8, each=8).train if len(t) == 4]
+    seen = observe_transformer(compiled.network, program, texts, 4)
+    heads = match_heads(program, texts, seen)
+    assert all(h.distance < 1e-6 for h in heads)
+    for found in probe_variables(program, texts, seen):
+        assert found.accuracy == 1.0, found
+
+
+# Studies, and their commands
+
+
+def test_the_papers_settings() -> None:
+    """Table 1, and section D.1."""
+    studies = sequence_studies("full")
+    assert len(studies) == 3 + 8
+    relative, absolute, counted = (
+        studies[f"parity_{name}"] for name in ("sequential_relative", "sequential_absolute", "sum_mod_2_intermediate")
+    )
+    assert relative.mlp == MlpSize(layers=2, hidden=128, noise=0.1)
+    assert absolute.mlp == counted.mlp == MlpSize(layers=4, hidden=4096, noise=0.1)
+    assert relative.recipe == Recipe(50_000, 256, 1e-2, "adafactor")
+    assert absolute.recipe == Recipe(50_000, 256, 1e-4, "adam")
+    assert counted.recipe == Recipe(400_000, 256, 1e-4, "adam")
+    whole = studies["absolute_40_shared"]
+    assert whole.transformer == ParitySize(40, True, "absolute", 512, 2048, 6, 64, 20, 40)
+    assert whole.recipe == Recipe(50_000, 128, 5e-4, "adafactor")
+
+
+@pytest.mark.parametrize(
+    "name", ["parity_sequential_relative", pytest.param("relative_8_shared", marks=pytest.mark.slow)]
+)
+def test_a_study_is_written_whole(name: str, tmp_path: Path) -> None:
+    changes = {"steps": 4, "chunk": 2, "seeds": 2, "train_length": 3, "each": 4}
+    study = sequence_studies("quick", changes)[name]
+    metrics = run_sequence_study(study, tmp_path / name, quiet=True)
+    assert [row["seed"] for row in metrics] == [0, 1]
+    assert {"length <= 3", "length > 3", "ones > 3"} <= set(metrics[0])
+    written = {path.name for path in (tmp_path / name).iterdir()}
+    assert written == {"config.json", "manifest.json", "metrics.json", "curves.json", "gap.json"}
+    curves = json.loads((tmp_path / name / "curves.json").read_text())
+    assert set(curves["right by ones"]) == {str(k) for k in range(7)}
+    assert len(curves["right by length"]["6"]) == 2
+    gaps = json.loads((tmp_path / name / "gap.json").read_text())
+    assert {head["head"] for head in gaps["0"]["parity_sequential_relative"]["heads"]} == {"parity_left", "done_left"}
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["supervise", "addition"], "no supervision study 'addition'"),
+        (["train", "relative_9"], "no end-to-end study 'relative_9'. Did you mean 'relative_8'"),
+        (["train", "--preset", "huge"], "No preset 'huge'"),
+        (["train", "--set", "depth=3"], "No setting 'depth'"),
+        (["train", "--set", "optimiser=sgd"], "one of adam, adafactor; got 'sgd'"),
+        (["minimal", "reverse"], "no task with a training set for 'reverse'"),
+        (["minimal", "bfs"], "'bfs' is a graph program"),
+        (["minimal", "scan", "--split", "mcd"], "split by length, jump, random; got 'mcd'"),
+    ],
+)
+def test_a_mistake_ends_in_its_message(command: list[str], message: str) -> None:
+    done = CliRunner().invoke(app, ["alta", *command])
+    assert isinstance(done.exception, ValueError)
+    assert message in str(done.exception)
+
+
+def test_minimal_is_printed() -> None:
+    words = ["alta", "minimal", "parity_sum_mod_2_intermediate", "--train-length", "6"]
+    said = CliRunner().invoke(app, words, env={"COLUMNS": "200"}).output
+    assert "length > 6" in said
+    assert "10 of 40402 rules are left" in said  # 6 counts, 3 odd ones among them, and the reset of the head
