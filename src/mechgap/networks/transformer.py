@@ -124,7 +124,9 @@ class Transformer(eqx.Module):
             attended, attention = x, jnp.zeros((0, *x.shape[:1] * 2), x.dtype)
             before_attention, before_mlp = block.norms or (_unchanged, _unchanged)
             if block.heads is not None:
-                added, attention = self._attend(block.heads, before_attention(x), inside)
+                seen, here = before_attention(x), jnp.arange(len(x))
+                allowed = inside[None, :] & ((here[None, :] <= here[:, None]) if self.config.causal else True)
+                added, attention = attend(block.heads, seen, seen, jnp.broadcast_to(allowed, (len(x), len(x))))
                 attended = x + added
             hidden = before_mlp(attended)
             for i, layer in enumerate(block.mlp):
@@ -137,17 +139,18 @@ class Transformer(eqx.Module):
         with jax.default_matmul_precision(self.config.precision):
             return self.output(x if self.norm is None else self.norm(x))
 
-    def _attend(self, heads: Heads, x: Array, inside: Array) -> tuple[Array, Array]:
-        length = x.shape[0]
-        query, key = (jnp.einsum("ld,hdk->hlk", x, w) for w in (heads.query, heads.key))
-        logits = jnp.einsum("hik,hjk->hij", query, key) + by_distance(heads.relative, length)
-        here = jnp.arange(length)
-        allowed = inside[None, :] & ((here[None, :] <= here[:, None]) if self.config.causal else True)
-        logits = jnp.where(allowed, logits, NEVER)
-        null = jnp.broadcast_to(heads.null[:, None, None], (*logits.shape[:2], 1))
-        attention = jax.nn.softmax(jnp.concatenate([logits, null], axis=-1), axis=-1)[..., :-1]
-        value = jnp.einsum("ld,hdm->hlm", x, heads.value)
-        return jnp.einsum("hij,hjm,hmd->id", attention, value, heads.out), attention
+
+def attend(
+    heads: Heads, x: Float[Array, "length d"], source: Float[Array, "sources d"], allowed: Bool[Array, "length sources"]
+) -> tuple[Float[Array, "length d"], Float[Array, "heads length sources"]]:
+    """What all heads add to a stream that looks at a source (itself, or another one), and their attention."""
+    query, key = jnp.einsum("ld,hdk->hlk", x, heads.query), jnp.einsum("ld,hdk->hlk", source, heads.key)
+    logits = jnp.einsum("hik,hjk->hij", query, key) + by_distance(heads.relative, len(x), len(source))
+    logits = jnp.where(allowed, logits, NEVER)
+    null = jnp.broadcast_to(heads.null[:, None, None], (*logits.shape[:2], 1))
+    attention = jax.nn.softmax(jnp.concatenate([logits, null], axis=-1), axis=-1)[..., :-1]
+    value = jnp.einsum("ld,hdm->hlm", source, heads.value)
+    return jnp.einsum("hij,hjm,hmd->id", attention, value, heads.out), attention
 
 
 @dataclass(frozen=True)
@@ -176,25 +179,32 @@ class TransformerSize:
 
 
 def init_block(size: TransformerSize, key: PRNGKeyArray) -> Block:
-    """One layer with random weights; what is added to the stream starts small, the more layers the smaller."""
-    keys = jax.random.split(key, 6)
+    """One layer with random weights."""
+    head_key, mlp_key = jax.random.split(key)
+    norms = LayerNorm.init(size.width), LayerNorm.init(size.width)
+    return Block(init_heads(size, key=head_key), init_mlp(size, key=mlp_key), norms)
+
+
+def init_heads(size: TransformerSize, *, key: PRNGKeyArray) -> Heads:
+    """Heads with random weights; what they add to the stream starts small, the more layers the smaller."""
     d, h, k = size.width, size.heads, size.head_width
-    small = 1 / math.sqrt(2 * size.layers)
+    # The 1 / sqrt(k) of scaled products is in the queries.
+    spreads = {"query": 1 / math.sqrt(d * k), "key": 1 / math.sqrt(d), "value": 1 / math.sqrt(d)}
+    spreads["out"] = 1 / math.sqrt(2 * size.layers * h * k)
+    keys = jax.random.split(key, len(spreads))
+    weights = {
+        name: spread * jax.random.normal(one, (h, k, d) if name == "out" else (h, d, k))
+        for one, (name, spread) in zip(keys, spreads.items(), strict=True)
+    }
+    return Heads(**weights, relative=jnp.zeros((h, 2 * size.span + 1)), null=jnp.full(h, NEVER))
 
-    def normal(key: PRNGKeyArray, shape: tuple[int, ...], stddev: float) -> Array:
-        return stddev * jax.random.normal(key, shape)
 
-    heads = Heads(
-        query=normal(keys[0], (h, d, k), 1 / math.sqrt(d * k)),  # with the 1 / sqrt(k) of scaled products
-        key=normal(keys[1], (h, d, k), 1 / math.sqrt(d)),
-        value=normal(keys[2], (h, d, k), 1 / math.sqrt(d)),
-        out=normal(keys[3], (h, k, d), small / math.sqrt(h * k)),
-        relative=jnp.zeros((h, 2 * size.span + 1)),
-        null=jnp.full(h, NEVER),
-    )
-    first = Linear.init(d, size.hidden, key=keys[4])
-    second = Linear.init(size.hidden, d, key=keys[5], stddev=small / math.sqrt(size.hidden))
-    return Block(heads, (first, second), (LayerNorm.init(d), LayerNorm.init(d)))
+def init_mlp(size: TransformerSize, *, key: PRNGKeyArray) -> tuple[Linear, Linear]:
+    """Two layers with random weights; the second starts small as well."""
+    first_key, second_key = jax.random.split(key)
+    small = 1 / math.sqrt(2 * size.layers * size.hidden)
+    first = Linear.init(size.width, size.hidden, key=first_key)
+    return first, Linear.init(size.hidden, size.width, key=second_key, stddev=small)
 
 
 class Halt(NamedTuple):
@@ -294,8 +304,10 @@ def _unchanged(x: Array) -> Array:
     return x
 
 
-def by_distance(relative: Float[Array, "heads distances"], length: int) -> Float[Array, "heads length length"]:
+def by_distance(
+    relative: Float[Array, "heads distances"], length: int, sources: int | None = None
+) -> Float[Array, "heads length sources"]:
     """What is added to the logits, by query and key."""
     span = (relative.shape[-1] - 1) // 2
-    here = jnp.arange(length)
-    return relative[:, jnp.clip(here[None, :] - here[:, None], -span, span) + span]
+    distance = jnp.arange(length if sources is None else sources)[None, :] - jnp.arange(length)[:, None]
+    return relative[:, jnp.clip(distance, -span, span) + span]
