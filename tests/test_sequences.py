@@ -2,7 +2,7 @@
 
 import json
 import random
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,10 @@ from mechgap.faithfulness.sequences import match_heads, observe_transformer, pro
 from mechgap.networks.encoder_decoder import EncoderDecoder
 from mechgap.networks.transformer import Transformer, TransformerConfig, TransformerSize, run_batch, run_layers
 from mechgap.programs.tasks import addition_task, bits, parity_task, right, scan_task, task_of
+from mechgap.report.paper import alta
+from mechgap.report.paper.alta import alta_items, alta_table, printed_numbers
+from mechgap.report.paper.document import document
+from mechgap.training.checkpoint import write_json
 from mechgap.training.sequences.end_to_end import ParitySize, draw_bits, predictions, train_parity
 from mechgap.training.sequences.many import Recipe, train_many
 from mechgap.training.sequences.scan import BEGIN, END, Commands, ScanSize, scan_right, train_scan
@@ -280,3 +284,55 @@ def test_minimal_is_printed() -> None:
     said = CliRunner().invoke(app, words, env={"COLUMNS": "200"}).output
     assert "length > 6" in said
     assert "10 of 40402 rules are left" in said  # 6 counts, 3 odd ones among them, and the reset of the head
+
+
+# The paper's tables
+
+
+def test_items_need_studies_that_exist() -> None:
+    known = sequence_studies("full")
+    for name in alta_items():
+        entry = alta._entry(name)
+        assert set(alta._studies(entry)) <= set(known)
+        for row in entry.get("rows", ()):
+            assert len(row["paper"]) == (1 if known[row["study"]].kind == "scan" else 3)
+    assert printed_numbers("relative_8_shared") == [100, 65, 52]
+
+
+def write_result(folder: Path, name: str, shares: list[tuple[float, float, float]]) -> None:
+    study = sequence_studies("full")[name]
+    (folder / "alta" / name).mkdir(parents=True)
+    rows = [dict(zip(("seed", *study.task.tests), (i, *s), strict=True)) for i, s in enumerate(shares)]
+    write_json(folder / "alta" / name / "metrics.json", rows)
+    write_json(folder / "alta" / name / "config.json", asdict(study))
+    write_json(folder / "alta" / name / "manifest.json", {"date": "2026-01-02", "steps": 7})
+    kinds = ("right by length", "right by ones", "mean prediction by ones")
+    write_json(folder / "alta" / name / "curves.json", {kind: {"19": [1.0], "20": [0.5]} for kind in kinds})
+
+
+def test_results_stand_beside_the_printed_ones(tmp_path: Path) -> None:
+    write_result(tmp_path, "parity_sequential_absolute", [(1.0, 0.5, 0.44), (1.0, 0.52, 0.44)])
+    found = alta_table("alta-table2", tmp_path)
+    by_label = {line.label: line for line in found.lines}
+    assert by_label["Sequential (Absolute), length <= 20"].verdict == "reproduced"
+    assert by_label["Sequential (Absolute), length > 20"].ours == "51.0 ± 1.4"
+    assert by_label["Sequential (Absolute), ones > 20"].verdict.startswith("differs")
+    assert by_label["Sequential (Relative), ones > 20"].verdict == "never run"
+    assert (found.networks, found.date) == ("2", "2026-01-02")
+    write_result(tmp_path, "relative_8", [(1.0, 0.6, 0.5)])
+    (details,) = alta_table("alta-figure9", tmp_path).details
+    assert details.header == ("length", "relative_8")
+    assert details.rows == (("19", "1.00"), ("20", "0.50"))
+    assert "### ALTA, Table 2: Trace supervision on parity" in document(tmp_path)
+    with pytest.raises(ValueError, match="ALTA has no 'alta-table4' here"):
+        alta_table("alta-table4", tmp_path)
+
+
+@pytest.mark.slow
+def test_an_item_of_alta_is_run(tmp_path: Path) -> None:
+    words = ["paper", "alta-table2", "--folder", str(tmp_path), "--runs", str(tmp_path / "runs"), "--set", "steps=4"]
+    done = CliRunner().invoke(app, [*words, "--set", "chunk=2"], env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    assert "too small to compare" in done.output
+    again = CliRunner().invoke(app, [*words, "--set", "chunk=2"], env={"COLUMNS": "200"})
+    assert again.output.count("finished before") == 3

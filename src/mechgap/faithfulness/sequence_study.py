@@ -3,6 +3,7 @@
 config.json     all settings
 manifest.json   versions, device, date, times, steps
 metrics.json    per seed: the share of right answers on every slice of the test set
+and of parity:
 curves.json     per seed: right answers by length and by number of ones, and the mean prediction by number of ones
 gap.json        per program and seed: its heads beside the nearest of the network, its variables read off every layer
 """
@@ -26,22 +27,24 @@ from mechgap.faithfulness.sequences import match_heads, observe_transformer, pro
 from mechgap.networks.transformer import Transformer
 from mechgap.programs import program as look_up
 from mechgap.programs.alta import AltaProgram
-from mechgap.programs.tasks import Task, parity_task
+from mechgap.programs.tasks import Task, parity_task, scan_task
 from mechgap.training.checkpoint import write_json
 from mechgap.training.config import parse_toml
 from mechgap.training.manifest import made_with
 from mechgap.training.sequences.end_to_end import ParitySize, predictions, train_parity
 from mechgap.training.sequences.many import Recipe, Trained
+from mechgap.training.sequences.scan import ScanSize, scan_right, train_scan
 from mechgap.training.sequences.supervise import MlpSize, answers, supervise, vector_accuracy, with_mlp
 
-KINDS = ("supervision", "end_to_end")
+KINDS = ("supervision", "end_to_end", "scan")
 PROGRAMS = ("parity_sequential_relative", "parity_sum_mod_2")  # whose heads and variables are looked for
 MEASURED = 64  # texts on which the gap is measured
+SCAN_TRAINED = 1000  # commands of the training set that are tested, too
 
 
 @dataclass(frozen=True)
 class SequenceStudy:
-    """What is trained: an MLP on the traces of the program of that name, or a Transformer end to end."""
+    """What is trained: an MLP on the traces of the program of that name, or a Transformer on parity or SCAN."""
 
     name: str
     kind: str
@@ -49,7 +52,7 @@ class SequenceStudy:
     train_length: int = 20
     each: int = 100
     mlp: MlpSize | None = None
-    transformer: ParitySize | None = None
+    transformer: ParitySize | ScanSize | None = None
 
     @property
     def task(self) -> Task:
@@ -63,7 +66,7 @@ def sequence_studies(preset: str = "full", changes: Mapping[str, Any] | None = N
         raise ValueError(f"No preset {preset!r}. {nearest(preset, ['quick', 'full'])}")
     document, given = _document(), dict(changes or {})
     quick = document["quick"] if preset == "quick" else {}
-    known = {name for part in (Recipe, MlpSize, ParitySize) for name in part.__dataclass_fields__} | {"each"}
+    known = {name for part in (Recipe, MlpSize, ParitySize, ScanSize) for name in part.__dataclass_fields__} | {"each"}
     for name in given:
         if name not in known:
             raise ValueError(f"No setting {name!r}. {nearest(name, sorted(known))}")
@@ -81,17 +84,15 @@ def sequence_studies(preset: str = "full", changes: Mapping[str, Any] | None = N
             )
             task = quick.get("task", {}) | {k: given[k] for k in ("train_length", "each") if k in given}
             length = task.get("train_length", 20)
-            size = settings(ParitySize, values.get("transformer", {}), quick.get("transformer", {}))
-            mlp = settings(MlpSize, values.get("mlp", {}), quick.get("mlp", {}))
-            lengths = {"train_length": length, "test_length": 2 * length}
-            found[name] = SequenceStudy(
-                name,
-                kind,
-                Recipe(**recipe),
-                **task,
-                mlp=MlpSize(**mlp) if kind == "supervision" else None,
-                transformer=ParitySize(**(size | lengths)) if kind == "end_to_end" else None,
-            )
+            parts: dict[str, Any] = {}
+            if kind == "supervision":
+                parts["mlp"] = MlpSize(**settings(MlpSize, values["mlp"], quick.get("mlp", {})))
+            else:
+                whole: Any = ParitySize if kind == "end_to_end" else ScanSize
+                lengths = {"train_length": length, "test_length": 2 * length} if kind == "end_to_end" else {}
+                size = settings(whole, values["transformer"], quick.get("transformer", {}))
+                parts["transformer"] = whole(**(size | lengths))
+            found[name] = SequenceStudy(name, kind, Recipe(**recipe), **task, **parts)
     return found
 
 
@@ -109,10 +110,44 @@ def run_sequence_study(
     folder, begun = Path(folder), time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
     kept = None if runs is None else Path(runs) / study.name
+    options = {"folder": kept, "title": study.name, "quiet": quiet}
+    if study.kind == "scan":
+        trained, metrics = _scan(study, options)
+    else:
+        trained, metrics = _parity(study, folder, options)
+    manifest = {
+        **made_with(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "steps": trained.steps,
+        "times": {"train_s": round(trained.seconds, 1), "all_s": round(time.perf_counter() - begun, 1)},
+    }
+    write_json(folder / "config.json", asdict(study))
+    write_json(folder / "metrics.json", metrics)
+    write_json(folder / "manifest.json", manifest)
+    return metrics
+
+
+Metrics = list[dict[str, float]]
+
+
+def _scan(study: SequenceStudy, options: dict[str, Any]) -> tuple[Trained, Metrics]:
+    assert isinstance(study.transformer, ScanSize)
+    task = scan_task("length")
+    trained = train_scan(study.transformer, task, study.recipe, **options)
+    some = task.train[:: len(task.train) // SCAN_TRAINED]
+    slices = {"test": next(iter(task.tests.values())), "training data": some}
+    right = {name: scan_right(trained.models, task, texts, study.transformer) for name, texts in slices.items()}
+    return trained, [
+        {"seed": study.recipe.first_seed + seed, **{name: float(found[seed].mean()) for name, found in right.items()}}
+        for seed in range(study.recipe.seeds)
+    ]
+
+
+def _parity(study: SequenceStudy, folder: Path, options: dict[str, Any]) -> tuple[Trained, Metrics]:
     task = study.task
     every = sorted({text for texts in task.tests.values() for text in texts})
     train = _supervised if study.kind == "supervision" else _end_to_end
-    trained, found, gaps, more = train(study, task, every, {"folder": kept, "title": study.name, "quiet": quiet})
+    trained, found, gaps, more = train(study, task, every, options)
     odd = np.array([int(task.answer(text)) for text in every])
     right = found == odd  # [seeds, texts]
     at = {text: i for i, text in enumerate(every)}
@@ -128,18 +163,9 @@ def run_sequence_study(
         "right by ones": _by(ones, right),
         "mean prediction by ones": _by(ones, found),
     }
-    manifest = {
-        **made_with(),
-        "date": datetime.now(UTC).date().isoformat(),
-        "steps": trained.steps,
-        "times": {"train_s": round(trained.seconds, 1), "all_s": round(time.perf_counter() - begun, 1)},
-    }
-    write_json(folder / "config.json", asdict(study))
-    write_json(folder / "metrics.json", metrics)
     write_json(folder / "curves.json", curves)
     write_json(folder / "gap.json", gaps)
-    write_json(folder / "manifest.json", manifest)
-    return metrics
+    return trained, metrics
 
 
 Outcome = tuple[Trained, np.ndarray, dict[str, Any], dict[str, list[float]]]
@@ -162,7 +188,7 @@ def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dic
 
 
 def _end_to_end(study: SequenceStudy, task: Task, texts: list[str], options: dict[str, Any]) -> Outcome:
-    assert study.transformer is not None
+    assert isinstance(study.transformer, ParitySize)
     trained = train_parity(study.transformer, study.recipe, **options)
     found = predictions(trained.models, texts, study.transformer)
     fresh = predictions(trained.models, task.train, study.transformer)

@@ -60,7 +60,7 @@ def assignments(program: AltaProgram, inputs: Iterable[Any]) -> Assignments:
     return Assignments(tuple(readable), rows)
 
 
-def minimal(program: AltaProgram, inputs: Iterable[Any]) -> AltaProgram:
+def minimal(program: AltaProgram, inputs: Iterable[Any], shown: Assignments | None = None) -> AltaProgram:
     """The program without what the inputs do not show (ALTA C.2).
 
     Rules are taken in their plain form, one value per test: those that never fire are dropped. Variables that start
@@ -69,13 +69,14 @@ def minimal(program: AltaProgram, inputs: Iterable[Any]) -> AltaProgram:
     Args:
         program: what is made smaller.
         inputs: texts, or sequences of input ids.
+        shown: what `assignments` finds for them, where that is known already.
     """
     given = [_ids(program, one) for one in inputs]
     if not given:
         raise ValueError(f"A minimal version of {program.name!r} needs some inputs to be minimal for; got none.")
     tokens = {token for ids in given for token in ids}
     longest = max(len(ids) for ids in given)
-    shown = assignments(program, given)
+    shown = assignments(program, given) if shown is None else shown
     return replace(
         program,
         rules=tuple(_shown_rules(program, shown)),

@@ -10,22 +10,8 @@ from rich.table import Table
 
 from mechgap.algorithms.inputs import nearest
 from mechgap.faithfulness.sequence_study import run_sequence_study, sequence_studies
+from mechgap.report.paper.alta import printed_numbers
 from mechgap.training.checkpoint import read_json
-
-# Tables 2 and 3: right answers in percent on lengths <= 20, lengths > 20, and more than 20 ones.
-PAPER = {
-    "parity_sequential_relative": (100, 100, 100),
-    "parity_sequential_absolute": (100, 52, 51),
-    "parity_sum_mod_2_intermediate": (100, 78, 50),
-    "relative_8": (100, 60, 51),
-    "relative_8_shared": (100, 65, 52),
-    "relative_40": (100, 55, 51),
-    "relative_40_shared": (100, 54, 48),
-    "absolute_8": (100, 49, 50),
-    "absolute_8_shared": (100, 50, 52),
-    "absolute_40": (100, 50, 51),
-    "absolute_40_shared": (100, 52, 51),
-}
 
 
 def learn(
@@ -59,7 +45,7 @@ def learning_table(folders: Mapping[str, Path], full: bool = True) -> Table:
         metrics, manifest = read_json(folder / "metrics.json"), read_json(folder / "manifest.json")
         shares = [np.array([row[s] for row in metrics]) * 100 for s in slices]
         ours = [f"{x.mean():.1f}" + (f" ± {x.std(ddof=1):.1f}" if len(x) > 1 else "") for x in shares]
-        printed = [" / ".join(map(str, PAPER[name]))] if full else []
+        printed = [" / ".join(map(str, printed_numbers(name)))] if full else []
         table.add_row(name, str(len(metrics)), str(manifest["steps"]), *ours, *printed, *_heads(folder))
     return table
 

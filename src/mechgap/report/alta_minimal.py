@@ -11,6 +11,7 @@ from mechgap.programs.tasks import Task, right, task_of
 from mechgap.report.alta_tables import alta_named
 
 MOST_COMPARED = 2000  # rules whose tests are taken out one by one
+TRAINED, MOST_TESTED = "training set", 1000  # texts of the training set that are tested, too, about
 
 
 @dataclass(frozen=True)
@@ -33,15 +34,16 @@ class Generalisation:
 
 def generalisation(program: AltaProgram, task: Task) -> Generalisation:
     """Make a program minimal for the training set of a task, and test both."""
-    small = minimal(program, task.train)
-    slices = {"training set": task.train, **task.tests}
+    shown = assignments(program, task.train)
+    small = minimal(program, task.train, shown)
+    slices = {TRAINED: task.train[:: max(1, len(task.train) // MOST_TESTED)], **task.tests}
     longest = max(len(program.encode(text)) for texts in slices.values() for text in texts)
     layers = 2 * longest + 20 if program.halt else None  # more than any of these tasks takes; a part may never halt
     few = len(small.rules) <= MOST_COMPARED
     return Generalisation(
         rules=None if program.name == "scan" else rule_count(program),
         kept=rule_count(small, small.rules),
-        removable=len(removable(small.rules, assignments(program, task.train), program.readable)) if few else None,
+        removable=len(removable(small.rules, shown, program.readable)) if few else None,
         whole={name: float(right(program, task, texts).mean()) for name, texts in slices.items()},
         small={name: float(right(small, task, texts, layers).mean()) for name, texts in slices.items()},
     )
@@ -54,11 +56,10 @@ def print_minimal(name: str, train_length: int | None = None, split: str = "leng
     console.print(f"{name}: minimal for {len(task.train)} inputs ...", highlight=False)
     found = generalisation(program, task)
     table = Table(title=f"{name}, right answers", title_justify="left")
-    for column in ("inputs", "how many", "whole program", "minimal program"):
+    for column in ("inputs", "whole program", "minimal program"):
         table.add_column(column)
     for where, share in found.small.items():
-        count = len(task.train if where == "training set" else task.tests[where])
-        table.add_row(where, str(count), f"{found.whole[where]:.1%}", f"{share:.1%}")
+        table.add_row(where, f"{found.whole[where]:.1%}", f"{share:.1%}")
     console.print(table)
     of = "" if found.rules is None else f" of {found.rules}"
     console.print(f"{found.kept}{of} rules are left, counted with one value per test and the resets of heads.")

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from mechgap.report.paper.alta import alta_items, alta_table, is_alta, run_alta_item
 from mechgap.report.paper.catalogue import Item, find_items, load_items, paper_numbers
 from mechgap.report.paper.document import LINE_HEADER, heading, line_cells, write_document
 from mechgap.report.paper.lines import Comparison, paper_table
@@ -46,10 +47,13 @@ def answer(
         console.print(f"wrote {out}", highlight=False)
     else:
         place = results_folder(preset, folder)
-        for item in find_items(words):
-            run_item(
-                item.name, preset, place, runs=runs, changes=changes, say=lambda said: console.print(f"[dim]{said}")
-            )
+        options: dict[str, Any] = {"runs": runs, "changes": changes, "say": lambda said: console.print(f"[dim]{said}")}
+        for name in (word for word in words if is_alta(word)):
+            run_alta_item(name, preset, place, **options)
+            print_comparison(alta_table(name, place), console)
+        graph_items = [word for word in words if not is_alta(word)]
+        for item in find_items(graph_items) if graph_items else ():
+            run_item(item.name, preset, place, **options)
             compared = paper_table(item, place)
             print_comparison(compared, console)
             if compared.small:
@@ -60,13 +64,17 @@ def answer(
 
 def print_list(folder: Path, console: Console) -> None:
     """Every item: what it needs, and how it stands."""
-    table = Table(title=f"Mind the Gap: tables and figures, with the results in {folder}", title_justify="left")
+    table = Table(title=f"Tables and figures of Mind the Gap and ALTA, results in {folder}", title_justify="left")
     for column in ("item", "shows", "studies", "networks", "run on", "verdict"):
         table.add_column(column)
     for item in load_items().values():
         compared = paper_table(item, folder)
         verdict = f"[italic]{NEVER}" if compared.verdict == NEVER else compared.verdict
         table.add_row(item.name, item.title, ", ".join(item.studies), compared.networks, compared.date, verdict)
+    for name in alta_items():
+        compared = alta_table(name, folder)
+        verdict = f"[italic]{NEVER}" if compared.verdict == NEVER else compared.verdict
+        table.add_row(name, compared.item.title, "", compared.networks, compared.date, verdict)
     console.print(table)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mechgap.report.paper.alta import PREFIX, alta_items, alta_table, is_alta
 from mechgap.report.paper.catalogue import FILES, Item, contradictions, load_items, load_studies
 from mechgap.report.paper.correlations import implied_by_all, implied_ranges
 from mechgap.report.paper.lines import Comparison, between, largest_graph, paper_table, rows
@@ -32,6 +33,10 @@ after the last step. Intervals are 95 % bootstrap intervals of the mean. Verdict
 - **never run**: there is no result yet, or the measurement is missing.
 - **shown**: the paper draws or asks, and prints no number to compare with.
 """
+ALTA = """\
+Learnability of parity and SCAN, `mechgap paper alta-table2` and so on. How it is done is in
+[learnability.md](learnability.md), the theorems are in [theory.md](theory.md).
+"""
 SECTIONS = {"Tables": "table", "Figures": "figure"}
 LINE_HEADER = ("", "paper", "ours", "95 % interval", "networks", "after the last step", "verdict")
 
@@ -51,6 +56,7 @@ def document(folder: str | Path) -> str:
         if title == "Tables":
             parts += ["## Beside the tables\n", *(_section(c) for c in others)]
     parts += ["## What the paper says in two ways, or cannot hold\n", _contradictions(Path(folder))]
+    parts += ["## ALTA\n", ALTA, *(_section(alta_table(name, folder)) for name in alta_items())]
     parts += ["## The runs\n", _runs(Path(folder))]
     return "\n".join(parts)
 
@@ -70,9 +76,10 @@ def line_cells(line: Line) -> tuple[str, ...]:
 
 def heading(item: Item) -> str:
     """E.g. Table 10: Baselines."""
+    paper, name = ("ALTA, ", item.name.removeprefix(PREFIX)) if is_alta(item.name) else ("", item.name)
     for start in SECTIONS.values():
-        if item.name.startswith(start):
-            return f"{start.title()} {item.name.removeprefix(start)}: {item.title}"
+        if name.startswith(start):
+            return f"{paper}{start.title()} {name.removeprefix(start)}: {item.title}"
     return item.title
 
 
