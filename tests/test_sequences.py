@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from mechgap.report.paper.document import document
 from mechgap.training.checkpoint import write_json
 from mechgap.training.sequences.end_to_end import ParitySize, draw_bits, predictions, train_parity
 from mechgap.training.sequences.many import Recipe, train_many
+from mechgap.training.sequences.probed import Executions, ProbedSize, probed_answers, train_probed
 from mechgap.training.sequences.scan import BEGIN, END, Commands, ScanSize, scan_right, train_scan
 from mechgap.training.sequences.supervise import MlpSize, answers, supervise, vector_accuracy, with_mlp
 from mechgap.training.sequences.traces import trace_vectors
@@ -142,6 +144,18 @@ def test_an_mlp_learns_sequential_parity_from_traces() -> None:
     assert answers(compiled.program, network.run, texts, layers=10) == meant  # it generalises, as in Table 2
 
 
+def test_a_transformer_learns_to_hold_the_variables() -> None:
+    program, task = mg.program("parity_sequential_relative"), parity_task(4, 8, each=6)
+    size = ProbedSize(width=32, hidden=64, heads=2)
+    trained = train_probed(program, task, size, Recipe(400, 32, 3e-3, chunk=200), quiet=True)
+    model = jax.tree.map(lambda x: x[0], trained.models)
+    shown = Executions.of(program, task.train, 4)
+    assert shown.values["done"].shape == (30, 4, 5)
+    assert (shown.values["done"][:, -1] == 1)[np.arange(5) < shown.lengths[:, None]].all()  # ended, and stays so
+    said = probed_answers(model, program, task.train, 4)
+    assert np.mean([a == task.answer(text) for a, text in zip(said, task.train, strict=True)]) > 0.9
+
+
 # End to end, and the gap
 
 
@@ -228,7 +242,7 @@ def test_an_encoder_decoder_learns_a_few_commands() -> None:
 def test_the_papers_settings() -> None:
     """Table 1, and section D.1."""
     studies = sequence_studies("full")
-    assert len(studies) == 3 + 8
+    assert Counter(s.kind for s in studies.values()) == {"supervision": 3, "probed": 2, "end_to_end": 8, "scan": 3}
     relative, absolute, counted = (
         studies[f"parity_{name}"] for name in ("sequential_relative", "sequential_absolute", "sum_mod_2_intermediate")
     )
@@ -243,7 +257,12 @@ def test_the_papers_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["parity_sequential_relative", pytest.param("relative_8_shared", marks=pytest.mark.slow)]
+    "name",
+    [
+        "parity_sequential_relative",
+        pytest.param("parity_sequential_relative_probed", marks=pytest.mark.slow),
+        pytest.param("relative_8_shared", marks=pytest.mark.slow),
+    ],
 )
 def test_a_study_is_written_whole(name: str, tmp_path: Path) -> None:
     changes = {"steps": 4, "chunk": 2, "seeds": 2, "train_length": 3, "each": 4}

@@ -278,6 +278,9 @@ def alta_minimal(
 def alta_supervise(
     program: ProgramName,
     preset: AltaPreset = "quick",
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Train a whole Transformer, whose layers linear probes must read.")
+    ] = False,
     folder: Annotated[Path, typer.Option(help="For the results.")] = Path("runs/alta"),
     settings: Settings = None,
 ) -> None:
@@ -285,7 +288,8 @@ def alta_supervise(
     from mechgap.report.alta_learning import learn
     from mechgap.training.config import parse_assignments
 
-    learn("supervision", [program], preset, folder, parse_assignments(settings or []))
+    kind, name = ("probed", f"{program}_probed") if probe else ("supervision", program)
+    learn(kind, [name], preset, folder, parse_assignments(settings or []))
 
 
 @alta.command("train")

@@ -33,10 +33,12 @@ from mechgap.training.config import parse_toml
 from mechgap.training.manifest import made_with
 from mechgap.training.sequences.end_to_end import ParitySize, predictions, train_parity
 from mechgap.training.sequences.many import Recipe, Trained
+from mechgap.training.sequences.probed import ProbedSize, probed_answers, train_probed
 from mechgap.training.sequences.scan import ScanSize, scan_right, train_scan
 from mechgap.training.sequences.supervise import MlpSize, answers, supervise, vector_accuracy, with_mlp
 
-KINDS = ("supervision", "end_to_end", "scan")
+KINDS = ("supervision", "probed", "end_to_end", "scan")
+PROBED = "_probed"  # ends the name of a study of that kind
 PROGRAMS = ("parity_sequential_relative", "parity_sum_mod_2")  # whose heads and variables are looked for
 MEASURED = 64  # texts on which the gap is measured
 SCAN_TRAINED = 1000  # commands of the training set that are tested, too
@@ -52,6 +54,7 @@ class SequenceStudy:
     train_length: int = 20
     each: int = 100
     mlp: MlpSize | None = None
+    probed: ProbedSize | None = None
     transformer: ParitySize | ScanSize | None = None
 
     @property
@@ -66,7 +69,9 @@ def sequence_studies(preset: str = "full", changes: Mapping[str, Any] | None = N
         raise ValueError(f"No preset {preset!r}. {nearest(preset, ['quick', 'full'])}")
     document, given = _document(), dict(changes or {})
     quick = document["quick"] if preset == "quick" else {}
-    known = {name for part in (Recipe, MlpSize, ParitySize, ScanSize) for name in part.__dataclass_fields__} | {"each"}
+    known = {
+        name for part in (Recipe, MlpSize, ProbedSize, ParitySize, ScanSize) for name in part.__dataclass_fields__
+    } | {"each"}
     for name in given:
         if name not in known:
             raise ValueError(f"No setting {name!r}. {nearest(name, sorted(known))}")
@@ -87,6 +92,8 @@ def sequence_studies(preset: str = "full", changes: Mapping[str, Any] | None = N
             parts: dict[str, Any] = {}
             if kind == "supervision":
                 parts["mlp"] = MlpSize(**settings(MlpSize, values["mlp"], quick.get("mlp", {})))
+            elif kind == "probed":
+                parts["probed"] = ProbedSize(**settings(ProbedSize, values["probed"]))
             else:
                 whole: Any = ParitySize if kind == "end_to_end" else ScanSize
                 lengths = {"train_length": length, "test_length": 2 * length} if kind == "end_to_end" else {}
@@ -146,7 +153,7 @@ def _scan(study: SequenceStudy, options: dict[str, Any]) -> tuple[Trained, Metri
 def _parity(study: SequenceStudy, folder: Path, options: dict[str, Any]) -> tuple[Trained, Metrics]:
     task = study.task
     every = sorted({text for texts in task.tests.values() for text in texts})
-    train = _supervised if study.kind == "supervision" else _end_to_end
+    train = {"supervision": _supervised, "probed": _probed, "end_to_end": _end_to_end}[study.kind]
     trained, found, gaps, more = train(study, task, every, options)
     odd = np.array([int(task.answer(text)) for text in every])
     right = found == odd  # [seeds, texts]
@@ -185,6 +192,21 @@ def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dic
         vectors.append(vector_accuracy(mlp, traces))
         gaps[str(seed)] = {program.name: _gap(network.network, program, task, most)}
     return trained, np.array(found), gaps, {"vectors right": vectors}
+
+
+def _probed(study: SequenceStudy, task: Task, texts: list[str], options: dict[str, Any]) -> Outcome:
+    assert study.probed is not None
+    program = parity_program(study.name.removesuffix(PROBED), 2 * study.train_length)
+    trained = train_probed(program, task, study.probed, study.recipe, **options)
+    most = 2 * study.train_length if program.halt else program.layers
+    found, gaps, known = [], {}, []
+    for seed in range(study.recipe.seeds):
+        model = jax.tree.map(lambda x, i=seed: x[i], trained.models)
+        found.append([int(answer) for answer in probed_answers(model, program, texts, most)])
+        made = probed_answers(model, program, task.train, most)
+        known.append(float(np.mean([a == task.answer(text) for a, text in zip(made, task.train, strict=True)])))
+        gaps[str(seed)] = {program.name: _gap(model.network, program, task, most)}
+    return trained, np.array(found), gaps, {"training data": known}
 
 
 def _end_to_end(study: SequenceStudy, task: Task, texts: list[str], options: dict[str, Any]) -> Outcome:
