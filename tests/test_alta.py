@@ -436,15 +436,15 @@ def test_a_causal_program_does_not_look_ahead() -> None:
         assert solve("3 1 3 3 1") == "1 1 2 3 2"
 
 
-def test_separate_layers_equal_shared_ones() -> None:
-    network = compiled("addition").network
-    stacked = jax.tree.map(lambda w: jnp.stack([w] * 8), network.block)
-    from dataclasses import replace
-
-    apart = replace(network, block=stacked, config=replace(network.config, shared=False))
-    unshared = replace(compiled("addition"), network=apart)
-    inputs = [PROGRAMS["addition"].encode("789+456")]
-    assert unshared.run(inputs, layers=8).outputs == compiled("addition").run(inputs).outputs
+@pytest.mark.parametrize(("name", "text"), [("addition", "789+456"), ("histogram", "3 1 3")])
+def test_separate_layers_equal_shared_ones(name: str, text: str) -> None:
+    network = mg.compile(PROGRAMS[name], separate=8, certify="none")
+    assert network.network.block.mlp[0].weight.shape[0] == 8
+    assert network.hidden_units == compiled(name).hidden_units
+    inputs = [PROGRAMS[name].encode(text)]
+    mine, shared = network.run(inputs), compiled(name).run(inputs)
+    assert (mine.outputs, mine.layers.tolist()) == (shared.outputs, shared.layers.tolist())
+    assert not mine.used_undefined.any()
 
 
 @pytest.mark.parametrize("name", ["addition", "parity_sum_mod_2", "sort"])
@@ -489,7 +489,7 @@ def test_sequences_of_different_lengths_do_not_disturb_each_other() -> None:
         ({"halt": ("y", 1)}, "halt reads 'y', which is not a categorical variable"),
         ({"halt": ("x", 7)}, "halt waits for x = 7, which is not one of its values"),
         ({"layers": None}, "give layers, how many are run, or halt"),
-        ({"layers": -1}, "layers must not be negative"),
+        ({"layers": -1}, "layers must be a whole number that is not negative"),
         ({"input_size": 0}, "input_size must be 1 or more"),
         ({"positions": 0}, "positions must be 1 or more"),
         ({"variables": (X, categorical("p", 3, from_position=lambda i: i))}, "say how many there can be, positions="),

@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -53,6 +54,10 @@ class UndefinedReads(eqx.Module):
         """[length]: whether a rule uses something undefined there; x is the stream after attention."""
         if not self.members or not self.counts.shape[0]:
             return jnp.zeros(len(x), bool)
+        with jax.default_matmul_precision("highest"):
+            return self._used(x)
+
+    def _used(self, x: Float[Array, "length d"]) -> Bool[Array, " length"]:
         for layer in self.expansion:
             x = clipped(layer(x))
         lost = []

@@ -9,7 +9,7 @@ from mechgap.compiler.alta_stream import StreamLayout
 from mechgap.compiler.alta_units import is_plain
 from mechgap.compiler.errors import PrecisionError
 from mechgap.networks.layers import Linear
-from mechgap.programs.alta import AltaProgram, Categorical, Numeric, SetOf, Variable
+from mechgap.programs.alta import AltaProgram, Categorical, Numeric, SetOf
 
 
 def view_of(program: AltaProgram, layout: StreamLayout) -> "PlainView | ExpandedView":
@@ -41,10 +41,6 @@ class PlainView:
         """The numbers of the stream to set to 0, and a power of two above them."""
         return [(i, 2.0) for h in program.heads for i in range(*self.layout.places[h.name].indices(self.layout.width))]
 
-    def bound(self, name: str) -> float:
-        """A power of two above a number variable's size."""
-        raise PrecisionError(f"{name!r} is a number; it needs the expanded form.")
-
 
 class ExpandedView:
     """Two layers that turn numbers and sets into one-hot form, and pass everything else on.
@@ -60,7 +56,7 @@ class ExpandedView:
         self.program, self.layout, self.readable = program, layout, readable
         self.numbers = [n for n, v in readable.items() if isinstance(v, Numeric)]
         self.sets = [n for n, v in readable.items() if isinstance(v, SetOf)]
-        self.sizes = {name: self._size(readable[name]) for name in self.numbers}
+        self.sizes = self._sizes()
         self._passed: dict[tuple[int, int], int] = {}
         self._members: dict[tuple[str, int], int] = {}
         at = 0
@@ -99,7 +95,7 @@ class ExpandedView:
         return found
 
     def bound(self, name: str) -> float:
-        """A power of two above a number variable's size."""
+        """Twice what a number never exceeds."""
         return 2 * self.sizes[name]
 
     def layers(self) -> tuple[Linear, ...]:
@@ -170,8 +166,26 @@ class ExpandedView:
         name = next((n for n in self.numbers if self.layout.places[n].start == index), None)
         return 0.5 if name is None else 0.5 / self.sizes[name]
 
-    def _size(self, variable: Variable) -> float:
-        assert isinstance(variable, Numeric)
-        starts = variable.init.by_input or variable.init.by_position or (variable.init.constant or 0.0,)
-        largest = max(abs(float(x)) for x in (*variable.buckets, *starts))
-        return float(2 ** int(np.ceil(np.log2(max(largest, 1.0)))))
+    def _sizes(self) -> dict[str, float]:
+        """Of every number, and of every head over one, a power of two that it never exceeds."""
+        found = {}
+        for v in self.program.variables:
+            if isinstance(v, Numeric):
+                starts = v.init.by_input or v.init.by_position or (v.init.constant,)
+                written = [rule.value for rule in self.program.rules if rule.target == v.name]
+                largest = max(abs(float(x)) for x in (*v.buckets, *starts, *written))
+                found[v.name] = float(2 ** int(np.ceil(np.log2(max(largest, 1.0)))))
+        return found | {h.name: found[h.value] for h in self.program.heads if h.value in found}
+
+    def check_clearing(self, name: str) -> None:
+        """A rule writes over a number of size M by a sum with M, which in float32 leaves up to M 2^-23 of it behind."""
+        left, size = self.bound(name) * 2.0**-22, self.sizes[name]
+        for reader in (name, *(h.name for h in self.program.heads if h.value == name)):
+            buckets = self.readable[reader].buckets  # type: ignore[union-attr]
+            for low, high in pairwise(buckets):
+                if high - low < 8 * left:
+                    raise PrecisionError(
+                        f"Rules write over {name!r}, which may be as large as {size:g}. What float32 leaves of it "
+                        f"is too much for the buckets {low:.7g} and {high:.7g} of {reader!r}: they must differ by "
+                        f"{8 * left:.3g} or more."
+                    )

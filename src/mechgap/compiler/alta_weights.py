@@ -108,7 +108,7 @@ class WeightWriter:
         )
 
     def _test(self, tests: Sequence[tuple[str, frozenset[int]]], view: Any) -> tuple[np.ndarray, float]:
-        """clip(S (Σ - k) + 3), see above."""
+        """clip(S (Σ - k) + 3), see to_transformer.py."""
         shortfall = min((self._shortfall(name) for name, _ in tests), default=1.0)
         slope = 4 / shortfall
         column = np.zeros(view.width)
@@ -133,6 +133,7 @@ class WeightWriter:
     def _clearing(self, unit: Unit, view: Any) -> list[tuple[np.ndarray, float, np.ndarray]]:
         """Take a number away where the tests hold: clip(±x/M + Σ - k), times ∓M."""
         assert unit.clears is not None
+        view.check_clearing(unit.clears)
         index = self.layout.places[unit.clears].start
         size = view.bound(unit.clears)
         found = []

@@ -57,7 +57,7 @@ def to_plain_transformer(compiled: CompiledAlta, length: int, depth: int) -> Pla
     """The plain Transformer that runs a compiled program on sequences of up to `length`, for `depth` layers."""
     check_plain(compiled.program, length, depth, compiled.longest)
     network, layout = compiled.network, compiled.layout
-    own, heads = layout.width, network.block.heads or _no_heads(layout.width)
+    own, heads = layout.width, compiled.block.heads or _no_heads(layout.width)
     outside = [own, own + 1]
     places = slice(own + 2, own + 2 + (length if np.any(heads.relative) else 0))
     width = places.stop
@@ -69,7 +69,7 @@ def to_plain_transformer(compiled: CompiledAlta, length: int, depth: int) -> Pla
         positions[1:, :own] = network.positions[:length]
     positions[1:, places] = np.eye(length, width - places.start)
     block = _attention(heads, layout.one, outside, places) | _mlp(
-        tuple(map(densely, network.block.mlp)), outside, width
+        tuple(map(densely, compiled.block.mlp)), outside, width
     )
     output = _wider(network.output.weight, (width, network.output.weight.shape[1]))
     output[outside] = NO_OUTPUT

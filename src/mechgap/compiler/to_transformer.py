@@ -85,7 +85,13 @@ class CompiledAlta:
     @property
     def hidden_units(self) -> int:
         """The width of the MLP's rule layer: units of rules and units that reset the outputs of heads."""
-        return densely(self.network.block.mlp[-2]).weight.shape[-1]
+        return densely(self.block.mlp[-2]).weight.shape[-1]
+
+    @cached_property
+    def block(self) -> Block:
+        """The weights of a layer; all layers have the same."""
+        whole = self.network.block
+        return whole if self.network.config.shared else jax.tree.map(lambda w: w[0], whole)
 
     def _padded(self, ids: np.ndarray) -> np.ndarray:
         """The sequences longer and more, to the next powers of two: one compilation serves many sizes."""
@@ -104,9 +110,7 @@ class CompiledAlta:
 
     @cached_property
     def _reads(self) -> UndefinedReads:
-        return UndefinedReads.of(
-            self.program, view_of(self.program, self.layout), self.network.block.mlp[:-2], self.longest
-        )
+        return UndefinedReads.of(self.program, view_of(self.program, self.layout), self.block.mlp[:-2], self.longest)
 
 
 @dataclass(frozen=True)
@@ -142,13 +146,19 @@ class AltaRun:
 
 
 def compile_alta_program(
-    program: AltaProgram, *, longest: int | None = None, sparse: bool | None = None, certify: str = "quick"
+    program: AltaProgram,
+    *,
+    longest: int | None = None,
+    separate: int | None = None,
+    sparse: bool | None = None,
+    certify: str = "quick",
 ) -> CompiledAlta:
     """Write the weights with which a Transformer runs the program.
 
     Args:
         program: what to compile.
         longest: the longest sequence; by default the program's positions, or 512.
+        separate: write so many layers with weights of their own, instead of one that all share.
         sparse: hold the MLP as its non-zero weights; None does so layer by layer where that is faster.
         certify: "quick" compares 64 random sequences with the interpreter, "full" 1024, "none" nothing.
     """
@@ -156,16 +166,22 @@ def compile_alta_program(
         raise ValueError(f"certify must be 'quick', 'full' or 'none'; got {certify!r}.")
     if longest is not None and (not isinstance(longest, int) or longest < 1):
         raise ValueError(f"longest must be a whole number of at least 1; got {longest!r}.")
+    if separate is not None and (not isinstance(separate, int) or separate < 1):
+        raise ValueError(f"separate must be a number of layers, at least 1; got {separate!r}.")
     longest = longest or program.positions or 512
     layout, units = StreamLayout.of(program), units_of(program)
     writer = WeightWriter(program, layout, longest)
     tokens, positions = writer.embeddings()
+    block = Block(writer.heads(), tuple(_held(layer, sparse) for layer in writer.mlp(units)))
+    if separate is not None:
+        block = jax.tree.map(lambda w: jnp.stack([w] * separate), block)
+        program = replace(program, layers=min(program.layers, separate))
     network = Transformer(
         tokens=jnp.asarray(tokens),
         positions=None if positions is None else jnp.asarray(positions),
-        block=Block(writer.heads(), tuple(_held(layer, sparse) for layer in writer.mlp(units))),
+        block=block,
         output=writer.output(),
-        config=TransformerConfig(causal=program.causal, precision="highest"),
+        config=TransformerConfig(causal=program.causal, shared=separate is None, precision="highest"),
     )
     compiled = CompiledAlta(program, network, layout, units, longest)
     return compiled if certify == "none" else replace(compiled, certificate=compare(compiled, certify))

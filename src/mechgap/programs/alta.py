@@ -23,11 +23,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mechgap.programs.alta_interpreter import AltaTrace
 
+LARGEST, SMALLEST = 1e30, 1e-30  # of numbers in the stream: squares and quotients stay within float32
 Value = Any  # an int, a float or a frozenset of ints
 MOST_LAYERS = 1000
 BETWEEN = 2.0**-17  # a number nearer than this, times its size, to the middle of two buckets is in neither of them
@@ -102,8 +104,11 @@ class Numeric:
         return (BETWEEN * max(abs(b) for b in self.buckets),) * (len(self.buckets) - 1)
 
     def holds(self, value: Value) -> bool:
-        """Whether a value is a finite number."""
-        return isinstance(value, int | float) and math.isfinite(value)
+        """Whether a value is a number that float32 has, and that is not halfway between two buckets."""
+        if not isinstance(value, Real) or not is_float32(float(value)):
+            return False
+        pairs = zip(self.middles, self.tolerances, strict=True)
+        return value in self.buckets or all(abs(float(value) - m) > 2 * tolerance for m, tolerance in pairs)
 
     def __str__(self) -> str:
         return f"{self.name}: number near {_shown(self.buckets)} = {self.init}"
@@ -268,6 +273,11 @@ class AltaProgram:
         lines += [f"  ... {len(self.rules) - 40} more rules"] if len(self.rules) > 40 else []
         ends = f"when {self.halt[0]} = {self.halt[1]} everywhere" if self.halt else f"after {self.layers} layers"
         return "\n".join([*lines, f"  output {self.output}, {ends}"])
+
+
+def is_float32(x: float) -> bool:
+    """Whether a number is finite, and neither too large nor too small for float32."""
+    return math.isfinite(x) and abs(x) <= LARGEST and (x == 0 or abs(x) >= SMALLEST)
 
 
 def output_of(head: Head, value: Variable) -> Variable:

@@ -182,7 +182,7 @@ class RuleBuilder:
         for name in names:
             if name not in self._readable:
                 raise ValueError(f"No variable {name!r}; there are {', '.join(self._readable)}.")
-            if name in self._context:
+            if name in self._context or names.count(name) > 1:
                 raise ValueError(f"{name!r} is being gone through already; use the value from that loop.")
         try:
             for members in itertools.product(*(self._readable[name].domain for name in names)):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from mechgap.programs.alta import Categorical, Head, Numeric, Rule, SetOf, Variable
+from mechgap.programs.alta import Categorical, Head, Numeric, Rule, SetOf, Variable, is_float32
 
 
 def rule_problems(
@@ -16,6 +16,9 @@ def rule_problems(
     """
     by_target: dict[str, list[Rule]] = {}
     for rule in rules:
+        names = [name for name, _ in rule.tests]
+        for twice in sorted({name for name in names if names.count(name) > 1}):
+            yield f"a rule tests {twice!r} twice: '{rule}'."
         for name, values in rule.tests:
             if name not in readable:
                 yield f"a rule tests {name!r}, which does not exist: '{rule}'."
@@ -27,7 +30,7 @@ def rule_problems(
         elif rule.target not in readable:
             yield f"a rule writes {rule.target!r}, which does not exist: '{rule}'."
         elif not readable[rule.target].holds(rule.value):
-            yield f"'{rule}': {rule.value!r} is not a value of {readable[rule.target]}."
+            yield f"'{rule}': {rule.value!r} is not a value of {readable[rule.target]}{_hint(readable[rule.target])}."
         else:
             by_target.setdefault(rule.target, []).append(rule)
     for group in by_target.values() if compare else ():
@@ -53,8 +56,10 @@ def draft_problems(
         yield f"positions must be 1 or more, or None; got {positions!r}."
     if halt is None and layers is None:
         yield "give layers, how many are run, or halt, (variable, value)."
-    if layers is not None and layers < 0:
-        yield f"layers must not be negative; got {layers}."
+    if layers is not None and (not isinstance(layers, int) or layers < 0):
+        yield f"layers must be a whole number that is not negative; got {layers!r}."
+    if halt is not None and (not isinstance(halt, tuple) or len(halt) != 2):
+        yield f"halt must be (variable, value); got {halt!r}."
     for draft in drafts:
         if draft.from_input is not None and draft.from_position is not None:
             yield f"{draft.name!r} starts from the input and from the position; give one."
@@ -62,10 +67,8 @@ def draft_problems(
             yield f"{draft.name!r} starts from its position; say how many there can be, positions=."
         if draft.kind is Categorical and (not isinstance(draft.fields["size"], int) or draft.fields["size"] < 1):
             yield f"{draft.name!r} needs 1 value or more; got {draft.fields['size']!r}."
-        if draft.kind is Numeric and (
-            len(draft.fields["buckets"]) < 1 or any(a >= b for a, b in pairwise(draft.fields["buckets"]))
-        ):
-            yield f"{draft.name!r} needs buckets that rise; got {list(draft.fields['buckets'])}."
+        if draft.kind is Numeric and not _are_buckets(draft.fields["buckets"]):
+            yield f"{draft.name!r} needs buckets that rise, all of them float32; got {list(draft.fields['buckets'])}."
         if draft.kind is SetOf and any(i not in range(draft.fields["size"]) for s in draft.fields["sets"] for i in s):
             yield f"{draft.name!r} holds sets of numbers below {draft.fields['size']}; some are not."
 
@@ -81,7 +84,7 @@ def structure_problems(
         values = v.init.by_input or v.init.by_position or (v.init.constant,)
         bad = [x for x in values if not v.holds(x)]
         if bad:
-            yield f"{v.name!r} cannot start as {bad[0]!r}: that is not a value of '{v}'."
+            yield f"{v.name!r} cannot start as {bad[0]!r}: that is not a value of '{v}'{_hint(v)}."
     for h in heads:
         for role, name in (("query", h.query), ("key", h.key), ("value", h.value)):
             if name in outputs:
@@ -114,5 +117,16 @@ def _head_problems(head: Head, own: Mapping[str, Variable]) -> Iterator[str]:
         yield f"head {head.name!r} compares {query.name!r} ({query.size} values) with {key.name!r} ({key.size} values)."
     if isinstance(value, SetOf):
         yield f"head {head.name!r} cannot average sets: its value {value.name!r} must be categorical or a number."
-    if head.buckets is not None and (not isinstance(value, Numeric) or any(a >= b for a, b in pairwise(head.buckets))):
+    if head.buckets is not None and (not isinstance(value, Numeric) or not _are_buckets(head.buckets)):
         yield f"head {head.name!r}: buckets are for numbers, and rise; got {list(head.buckets)}."
+    if any(not isinstance(distance, int) for distance in head.relative):
+        yield f"head {head.name!r}: relative positions are whole numbers; got {sorted(head.relative)}."
+
+
+def _are_buckets(buckets: Sequence[float]) -> bool:
+    rise = all(a < b for a, b in pairwise(buckets))
+    return len(buckets) > 0 and rise and all(is_float32(b) for b in buckets)
+
+
+def _hint(variable: Variable) -> str:
+    return ", or it lies halfway between two of its buckets" if isinstance(variable, Numeric) else ""

@@ -1,5 +1,6 @@
 """What an ALTA program means: plain NumPy, all positions of all sequences at once, one layer after the other."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,8 @@ import numpy as np
 from mechgap.programs.alta import AltaProgram, Categorical, Head, Numeric, Rule, SetOf, Variable
 
 UNDEFINED = -1  # of a class or a set; a number that is undefined is NaN
-LARGEST_TABLE = 2**22
+LARGEST_TABLE, LARGEST_CODE = 2**22, 2**62
+LookUp = Callable[[list[np.ndarray]], np.ndarray]
 Stream = dict[str, np.ndarray]  # name -> [B, L]: the class, the number, or the index of the set
 
 
@@ -50,14 +52,14 @@ class AltaTrace:
         for layer, used in enumerate(self.used_undefined):
             if used.any():
                 sample, position = np.argwhere(used)[0]
-                undefined = [
-                    n for n in sorted(self.program.nullable) if _undefined(self.attended[layer][n])[sample, position]
-                ]
+                readable, seen = self.program.readable, self.attended[layer]
+                nothing = {n: members_of(readable[n], seen[n])[sample, position] for n in sorted(self.program.nullable)}
+                undefined = [name for name, member in nothing.items() if member == UNDEFINED]
                 where = f"in layer {layer + 1}, at position {position} of sequence {sample},"
                 raise UndefinedError(
                     f"Program {self.program.name!r}: {where} a rule reads an undefined value; undefined there: "
                     f"{', '.join(undefined)}. A head is undefined where it selects nothing, or different "
-                    f"values: test first whether there is something to read."
+                    f"values, or a mean halfway between two buckets: test first whether there is something to read."
                 )
         if self.program.halt is not None and not self.halted.all():
             sample = int(np.argmin(self.halted))
@@ -220,15 +222,12 @@ def _ended(program: AltaProgram, stream: Stream, inside: np.ndarray) -> np.ndarr
     return np.all((stream[name] == value) | ~inside, axis=1)
 
 
-def _undefined(x: np.ndarray) -> np.ndarray:
-    return np.isnan(x) if x.dtype.kind == "f" else x == UNDEFINED
-
-
 class _Tables:
     """Rules as tables: all rules that test the same variables and write the same one are one look-up.
 
     A table has an entry per combination of the variables' values, undefined included: the new value, nothing, or that
-    an undefined value was read. Where the combinations are too many, only those that some rule names are kept, sorted.
+    an undefined value was read. Where the combinations are too many, only those that some rule names are kept, sorted;
+    where these are, the rules are tried one by one.
     """
 
     NOTHING, USED = -1, -2
@@ -245,42 +244,48 @@ class _Tables:
         members = {name: members_of(v, seen[name]) for name, v in self.readable.items()}
         written = dict(seen)
         used = np.zeros(next(iter(seen.values())).shape, bool)
-        for target, names, sizes, values, look_up in self.tables:
-            code = np.zeros(used.shape, int)
-            for name, size in zip(names, sizes, strict=True):
-                code = code * size + (members[name] + 1)
-            found = look_up(code)
+        for target, names, values, look_up in self.tables:
+            found = np.broadcast_to(look_up([members[name] + 1 for name in names]), used.shape)
             used |= found == self.USED
             written[target] = np.where(found >= 0, values[np.maximum(found, 0)], written[target])
         return written, used
 
-    def _table(
-        self, names: tuple[str, ...], rules: list[Rule]
-    ) -> tuple[list[int], np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+    def _table(self, names: tuple[str, ...], rules: list[Rule]) -> tuple[np.ndarray, LookUp]:
+        """The values that rules write, and (members + 1 of every variable) -> which of them, or NOTHING, or USED."""
         sizes = [len(self.readable[name].domain) + 1 for name in names]  # 0 is undefined
-        values = [_stored(self.readable[rule.target], rule.value) for rule in rules]
+        values = np.array([_stored(self.readable[rule.target], rule.value) for rule in rules])
         parts = [(places, entry) for i, rule in enumerate(rules) for places, entry in self._entries(names, rule, i)]
-        combinations = sum(np.prod([len(x) for x in places], dtype=float) for places, _ in parts)
-        if np.prod(sizes, dtype=float) <= LARGEST_TABLE:
+        named = sum(math.prod(len(x) for x in places) for places, _ in parts)
+        if math.prod(sizes) <= LARGEST_TABLE:
             table = np.full(sizes, self.NOTHING, np.int32)
             for places, entry in parts:
                 table[np.ix_(*places)] = entry
-            return sizes, np.array(values), table.ravel().__getitem__
-        if combinations > LARGEST_TABLE:
-            raise ValueError(
-                f"Program {self.program.name!r}: rules test {', '.join(names)} together, in {combinations:.3g} "
-                f"combinations; at most {LARGEST_TABLE} are tabulated. Test fewer variables in one rule."
-            )
+            return values, lambda members: table[tuple(members)]
+        if math.prod(sizes) < LARGEST_CODE and named <= LARGEST_TABLE:
+            return values, self._sorted(parts, sizes)
+        return values, lambda members: self._one_by_one(parts, members)
+
+    def _sorted(self, parts: list[tuple[list[np.ndarray], int]], sizes: list[int]) -> LookUp:
         codes = [_codes(places, sizes) for places, _ in parts]
         entries = np.repeat([entry for _, entry in parts], [len(c) for c in codes])
         known, first = np.unique(np.concatenate(codes), return_index=True)
         entries = entries[first]
 
-        def look_up(code: np.ndarray) -> np.ndarray:
+        def look_up(members: list[np.ndarray]) -> np.ndarray:
+            code = np.zeros(members[0].shape, int)
+            for member, size in zip(members, sizes, strict=True):
+                code = code * size + member
             at = np.minimum(np.searchsorted(known, code), len(known) - 1)
             return np.where(known[at] == code, entries[at], self.NOTHING)
 
-        return sizes, np.array(values), look_up
+        return look_up
+
+    def _one_by_one(self, parts: list[tuple[list[np.ndarray], int]], members: list[np.ndarray]) -> np.ndarray:
+        found = np.full(members[0].shape, self.NOTHING)
+        for places, entry in parts:
+            holds = np.all([np.isin(m, place) for m, place in zip(members, places, strict=True)], axis=0)
+            found = np.where(holds, entry, found)
+        return found
 
     def _entries(self, names: tuple[str, ...], rule: Rule, index: int) -> Iterator[tuple[list[np.ndarray], int]]:
         """Where a rule fires; and where it would read something undefined, its other tests holding or undefined too."""

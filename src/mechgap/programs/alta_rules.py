@@ -57,12 +57,12 @@ def plain(rules: Iterable[Rule], readable: Mapping[str, Variable]) -> tuple[Rule
     found = []
     for rule in rules:
         tests = dict(rule.tests)
-        tests.setdefault(rule.target, frozenset(readable[rule.target].domain))
+        if not isinstance(readable[rule.target], Numeric):  # of a number the bucket says little: it is written anyway
+            tests.setdefault(rule.target, frozenset(readable[rule.target].domain))
         names = sorted(tests)
         for values in itertools.product(*(sorted(tests[name]) for name in names)):
             single = tuple((name, frozenset({value})) for name, value in zip(names, values, strict=True))
-            own = dict(zip(names, values, strict=True))[rule.target]
-            if member_value(readable[rule.target], own) != rule.value:
+            if _without_idle(Rule(single, rule.target, rule.value), readable) is not None:
                 found.append(Rule(single, rule.target, rule.value))
     return tuple(found)
 
@@ -103,7 +103,7 @@ class _Path:
         self.allowed: Allowed = {name: v.domain for name, v in readable.items()}
         self.writes: dict[str, Any] = {}
         self.view = _View(self)
-        self._decisions = 0
+        self._decisions = self._evaluating = 0
 
     def constrained(self) -> Allowed:
         """The variables that a decision was made about."""
@@ -117,24 +117,45 @@ class _Path:
         taken, self._decisions = self.script[self._decisions][0], self._decisions + 1
         self.allowed[name] = branches[taken]
 
+    def evaluated(self, symbol: "Symbol", members: dict[str, int]) -> Any:
+        """The value of a symbol for members of its variables. To compute it must not fork."""
+        self._evaluating += 1
+        try:
+            return symbol.evaluate(members)
+        except RuleError:
+            raise
+        except Exception as error:
+            shown = ", ".join(f"{n} = {member_value(self.readable[n], m)}" for n, m in members.items())
+            raise RuleError(f"the function fails where {shown}: {type(error).__name__}: {error}.") from error
+        finally:
+            self._evaluating -= 1
+
     def truth(self, symbol: "Symbol") -> bool:
         """Whether a symbol is true on this path; forks where both can be."""
+        self._may_fork(symbol)
         while True:
             free = [name for name in symbol.names if len(self.allowed[name]) > 1]
             if len(free) <= 1:
                 return self._split(symbol, free)
             if self._combinations(free) <= 4096:
-                found = {bool(symbol.evaluate(a)) for a in self.assignments(symbol.names)}
+                found = {bool(self.evaluated(symbol, a)) for a in self.assignments(symbol.names)}
                 if len(found) == 1:
                     return found.pop()
             self._fix(min(free, key=lambda name: len(self.allowed[name])))
 
     def concrete(self, symbol: "Symbol") -> Any:
         """The value of a symbol on this path, which forks until it has one."""
+        self._may_fork(symbol)
         for name in symbol.names:
             if len(self.allowed[name]) > 1:
                 self._fix(name)
-        return symbol.evaluate(next(self.assignments(symbol.names)))
+        return self.evaluated(symbol, next(self.assignments(symbol.names)))
+
+    def _may_fork(self, symbol: "Symbol") -> None:
+        if self._evaluating:
+            raise RuleError(
+                f"a function given to `pure` refers to {', '.join(symbol.names)} from outside; give it as an argument."
+            )
 
     def assignments(self, names: tuple[str, ...]) -> Iterator[dict[str, int]]:
         """Every combination that the path allows."""
@@ -156,9 +177,9 @@ class _Path:
     def _split(self, symbol: "Symbol", free: list[str]) -> bool:
         fixed = {name: self.allowed[name][0] for name in symbol.names}
         if not free:
-            return bool(symbol.evaluate(fixed))
+            return bool(self.evaluated(symbol, fixed))
         name = free[0]
-        outcomes = {value: bool(symbol.evaluate(fixed | {name: value})) for value in self.allowed[name]}
+        outcomes = {value: bool(self.evaluated(symbol, fixed | {name: value})) for value in self.allowed[name]}
         yes, no = (tuple(v for v, truth in outcomes.items() if truth is wanted) for wanted in (True, False))
         if not yes or not no:
             return bool(yes)
@@ -231,6 +252,12 @@ class Symbol:
     def __ne__(self, other: object) -> Any:
         return self._with(other, operator.ne)
 
+    def __str__(self) -> str:
+        return str(self.path.concrete(self))
+
+    def __format__(self, form: str) -> str:
+        return format(self.path.concrete(self), form)
+
     def __neg__(self) -> "Symbol":
         return self._of(operator.neg)
 
@@ -251,13 +278,25 @@ def pure(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def lifted(*given: Any) -> Any:
         symbols = [x for x in given if isinstance(x, Symbol)]
+        hidden = [x for x in given if isinstance(x, tuple | list | set | dict) and _holds_symbol(x)]
+        if hidden:
+            raise RuleError("a function of plain values is given values inside a tuple or list; give them one by one.")
         if not symbols:
             return function(*given)
-        names = tuple(dict.fromkeys(name for x in symbols for name in x.names))
-
-        return Symbol(symbols[0].path, names, partial(_evaluated, function, given))
+        path, names = symbols[0].path, tuple(dict.fromkeys(name for x in symbols for name in x.names))
+        # At once, while what the function refers to is what it is: loop variables change.
+        table = {
+            tuple(members.values()): path.evaluated(Symbol(path, names, partial(_evaluated, function, given)), members)
+            for members in path.assignments(names)
+        }
+        return Symbol(path, names, lambda members: table[tuple(members[name] for name in names)])
 
     return lifted
+
+
+def _holds_symbol(value: Any) -> bool:
+    inside = value.values() if isinstance(value, dict) else value
+    return any(isinstance(x, Symbol) or (isinstance(x, tuple | list | set | dict) and _holds_symbol(x)) for x in inside)
 
 
 def _evaluated(operation: Callable, given: tuple[Any, ...], members: dict[str, int]) -> Any:
@@ -291,7 +330,10 @@ def _written(
     by_value: dict[Any, list[Tests]] = {}
     for members in written.path.assignments(written.names):
         single = tuple((name, _values(1 << members[name])) for name in names)
-        by_value.setdefault(_plain(written.evaluate(members)), []).append(single)
+        value = _plain(written.path.evaluated(written, members))
+        if isinstance(value, list | dict):
+            raise RuleError(f"{target!r} is written {value!r}, which is not a value.")
+        by_value.setdefault(value, []).append(single)
     for value, combinations in by_value.items():
         for cube in merged_tests(combinations, readable, nullable):
             yield _rule(tests | dict(cube), target, value)

@@ -133,8 +133,10 @@ def removable(rules: Sequence[Rule], shown: Assignments, readable: Mapping[str, 
 
 
 def _changes(rule: Rule, shown: Assignments, readable: Mapping[str, Variable]) -> np.ndarray:
-    """[assignments]: where a rule would write another value than is there."""
+    """[assignments]: where a rule would write another value than is there; a number, wherever it fires."""
     variable = readable[rule.target]
+    if isinstance(variable, Numeric):
+        return np.ones(len(shown.rows), bool)
     same = [m for m in variable.domain if member_value(variable, m) == rule.value]
     return ~np.isin(shown.column(rule.target), same)
 
@@ -143,8 +145,12 @@ def _shown_rules(program: AltaProgram, shown: Assignments) -> Iterator[Rule]:
     """The plain rules that fire, without enumerating those that do not."""
     readable = program.readable
     for rule in program.rules:
-        names = sorted({rule.target, *(name for name, _ in rule.tests)})
+        own = set() if isinstance(readable[rule.target], Numeric) else {rule.target}
+        names = sorted(own | {name for name, _ in rule.tests})
         fires = shown.holds(rule.tests) & _changes(rule, shown, readable)
+        if not names:
+            yield from [rule] if fires.any() else []
+            continue
         columns = np.stack([shown.column(name)[fires] for name in names], axis=1)
         for members in np.unique(columns, axis=0):
             tests = tuple((name, frozenset({int(member)})) for name, member in zip(names, members, strict=True))
@@ -177,7 +183,7 @@ def _ids(program: AltaProgram, one: Any) -> list[int]:
 
 
 def _traces(program: AltaProgram, inputs: Iterable[Any]) -> Iterator[AltaTrace]:
-    """Executions of some sequences at a time, those of one length together."""
+    """Executions of some sequences at a time, the shorter ones first."""
     given = sorted((_ids(program, one) for one in inputs), key=len)
     if given:
         batched(program, given[-1:])  # says what is wrong with the longest before the others are run

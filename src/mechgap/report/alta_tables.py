@@ -47,7 +47,7 @@ def print_rules(name: str) -> None:
 
 
 def run_and_print(name: str, words: Sequence[str], names: Sequence[str] = (), html: Path | None = None) -> None:
-    """Run a program on a text, or on input ids, and print the residual stream after every layer.
+    """Run a program on a text, or on input ids where it has no text, and print the residual stream of every layer.
 
     Args:
         name: of the program.
@@ -64,11 +64,10 @@ def run_and_print(name: str, words: Sequence[str], names: Sequence[str] = (), ht
     unknown = [n for n in names if n not in p.readable]
     if unknown:
         raise ValueError(f"{name!r} has no variable {unknown[0]!r}; there are {', '.join(p.readable)}.")
+    for position in range(len(ids)):
+        console.print(stream_table(trace, position, shown))
     if name == "scan_parser":
         console.print(parse_table(trace))
-    else:
-        for position in range(len(ids)):
-            console.print(stream_table(trace, position, shown))
     if html is not None:
         from mechgap.report.alta_page import write_page
 
@@ -151,6 +150,8 @@ def compile_and_save(name: str, out: Path | None) -> None:
         check_folder(out)
     compiled = compile_program(alta_named(name))
     Console().print(str(compiled.certificate), markup=False, highlight=False)
+    if compiled.certificate is not None and not compiled.certificate.ok:
+        raise ValueError(f"{name} does not compute what it should, see above; nothing is written.")
     if out is not None:
         save_transformer(out, compiled)
         Console().print(f"wrote {out}", highlight=False)

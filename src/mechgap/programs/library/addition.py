@@ -71,7 +71,7 @@ def addition() -> AltaProgram:
 
 def _encode(text: str) -> list[int]:
     a, plus, b = (part.strip() for part in text.partition("+"))
-    if not plus or not a.isdigit() or not b.isdigit():
+    if not plus or not all(number.isascii() and number.isdigit() for number in (a, b)):
         raise ValueError(f"Addition is of two numbers, e.g. '789+456'; got {text!r}.")
     width = max(len(a), len(b))
     return [START, *map(int, a.zfill(width)), PLUS, *map(int, b.zfill(width)), END]

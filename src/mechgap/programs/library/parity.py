@@ -64,7 +64,7 @@ def parity_sum_mod_2(ones: int = 200) -> AltaProgram:
         output="parity",
         layers=1,
         input_size=3,
-        text=Text(lambda text: [*_bits(text), END], lambda outputs: str(outputs[-1])),
+        text=Text(lambda text: [*_bits(text, ones), END], lambda outputs: str(outputs[-1])),
     )
 
 
@@ -84,7 +84,7 @@ def parity_sum_mod_2_intermediate(ones: int = 200) -> AltaProgram:
         output="parity",
         layers=2,
         input_size=3,
-        text=Text(lambda text: [*_bits(text), END], lambda outputs: str(outputs[-1])),
+        text=Text(lambda text: [*_bits(text, ones), END], lambda outputs: str(outputs[-1])),
     )
 
 
@@ -113,9 +113,13 @@ def _shares(ones: int) -> tuple[float, ...]:
     return tuple(1 / (count + 1) for count in range(ones, -1, -1))
 
 
-def _bits(text: str) -> list[int]:
+def _bits(text: str, most_ones: int | None = None) -> list[int]:
     kept = [c for c in text if not c.isspace()]
     wrong = [c for c in kept if c not in "01"]
     if wrong or not kept:
         raise ValueError(f"Parity is of bits, e.g. '1011'; got {text!r}.")
+    if most_ones is not None and kept.count("1") > most_ones:
+        raise ValueError(
+            f"This program counts up to {most_ones} ones; got {kept.count('1')}. Build it with more, ones=."
+        )
     return [int(c) for c in kept]

@@ -4,7 +4,7 @@ from typing import Any
 
 from mechgap.programs.alta import AltaProgram, Text
 from mechgap.programs.alta_builder import alta_program, categorical, pure, qkv, v_relative
-from mechgap.programs.library.scan_grammar import LONGEST_ACTIONS, REDUCTIONS, SYMBOLS, VERBS, WORDS
+from mechgap.programs.library.scan_grammar import LONGEST_ACTIONS, REDUCTIONS, SYMBOLS, VERBS, WORDS, all_commands
 
 DECIDE, EXECUTE, EMIT, DONE = range(4)  # what is done next, the same at all positions
 MEMORY, EOS = WORDS.index("memory"), WORDS.index("eos")
@@ -240,7 +240,9 @@ def _begin_clause(z: Any, clause: int) -> None:
 
 def _words(text: str) -> list[int]:
     given = text.split()
-    unknown = [word for word in given if word not in WORDS[:13]]
+    unknown = [word for word in given if word not in WORDS[:NO_WORD]]
     if unknown or not given:
-        raise ValueError(f"A SCAN command is of the words {', '.join(WORDS[:13])}; got {text!r}.")
+        raise ValueError(f"A SCAN command is of the words {', '.join(WORDS[:NO_WORD])}; got {text!r}.")
+    if " ".join(given) not in all_commands():
+        raise ValueError(f"{text!r} is not a SCAN command; one is e.g. 'jump around left twice and walk'.")
     return [WORDS.index(word) for word in given]

@@ -5,8 +5,11 @@ clause  -> phrase | phrase twice | phrase thrice
 phrase  -> verb | verb side | verb opposite side | verb around side | turn side | turn opposite side | turn around side
 """
 
+import json
 import random
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 WORDS = (
     *("and", "after", "opposite", "turn", "around", "left", "right", "twice", "thrice"),
@@ -74,7 +77,8 @@ def length_split() -> tuple[list[str], list[str]]:
 def jump_split() -> tuple[list[str], list[str]]:
     """Test on all commands with "jump" in them but "jump" itself."""
     test = [c for c in commands() if "jump" in c.split() and c != "jump"]
-    return [c for c in commands() if c not in set(test)], test
+    tested = set(test)
+    return [c for c in commands() if c not in tested], test
 
 
 def random_split(seed: int = 0, share: float = 0.8) -> tuple[list[str], list[str]]:
@@ -86,7 +90,7 @@ def random_split(seed: int = 0, share: float = 0.8) -> tuple[list[str], list[str
 
 
 def read_split(path: str | Path) -> list[tuple[str, list[str]]]:
-    """A published split file, "IN: jump twice OUT: I_JUMP I_JUMP" per line: commands and actions, checked."""
+    """A published file, "IN: jump twice OUT: I_JUMP I_JUMP" per line: commands and actions, which must be right."""
     names = {published: own for own, published in PUBLISHED.items()}
     found = []
     for number, line in enumerate(Path(path).read_text().splitlines(), 1):
@@ -95,7 +99,35 @@ def read_split(path: str | Path) -> list[tuple[str, list[str]]]:
         given, out, expected = line.partition("OUT:")
         words = given.removeprefix("IN:").strip()
         unknown = [word for word in expected.split() if word not in names]
-        if not given.startswith("IN:") or not out or unknown or any(w not in WORDS[:13] for w in words.split()):
+        if not given.startswith("IN:") or not out or unknown or words not in all_commands():
             raise ValueError(f"{path}, line {number}: expected 'IN: words OUT: I_ACTIONS'; got {line!r}.")
-        found.append((words, [names[word] for word in expected.split()]))
+        said = [names[word] for word in expected.split()]
+        if said != actions(words):
+            raise ValueError(f"{path}, line {number}: {words!r} means {' '.join(actions(words))}; got {line!r}.")
+        found.append((words, said))
     return found
+
+
+def read_mcd_split(path: str | Path, tasks: str | Path) -> tuple[list[str], list[str]]:
+    """A published split by compound divergence: train and test commands.
+
+    Args:
+        path: a JSON file with `trainIdxs` and `testIdxs`, numbers of lines.
+        tasks: the file of these lines, see `read_split`.
+    """
+    lines = [command for command, _ in read_split(tasks)]
+    document = json.loads(Path(path).read_text())
+    parts: list[Any] = [document.get(n) if isinstance(document, dict) else None for n in ("trainIdxs", "testIdxs")]
+    if not all(isinstance(part, list) for part in parts):
+        raise ValueError(f"{path}: expected a JSON object with the lists trainIdxs and testIdxs.")
+    wrong = [i for part in parts for i in part if not isinstance(i, int) or not 0 <= i < len(lines)]
+    if wrong:
+        raise ValueError(f"{path}: {wrong[0]!r} is not the number of a line of {tasks}, which has {len(lines)}.")
+    train, test = ([lines[i] for i in part] for part in parts)
+    return train, test
+
+
+@cache
+def all_commands() -> frozenset[str]:
+    """The same as `commands`, to ask whether something is one."""
+    return frozenset(commands())

@@ -78,7 +78,9 @@ def reverse(largest: int = 9, length: int = 16) -> AltaProgram:
         input_size=largest + 1,
         positions=length + 1,
         halt=("step", 2),
-        text=Text(lambda text: [*_numbers(largest)(text), END], lambda outputs: " ".join(map(str, outputs[:-1]))),
+        text=Text(
+            lambda text: [*_numbers(largest, length)(text), END], lambda outputs: " ".join(map(str, outputs[:-1]))
+        ),
     )
 
 
@@ -99,7 +101,7 @@ def histogram(largest: int = 9, length: int = 16, causal: bool = False) -> AltaP
         input_size=largest + 1,
         layers=1,
         causal=causal,
-        text=_after_start(largest),
+        text=_after_start(largest, length),
     )
 
 
@@ -147,7 +149,7 @@ def most_frequent(largest: int = 5, length: int = 12) -> AltaProgram:
         output="out",
         input_size=largest + 1,
         halt=("step", 3),
-        text=_after_start(largest),
+        text=_after_start(largest, length),
     )
 
 
@@ -174,7 +176,7 @@ def _sorting(name: str, description: str, largest: int, length: int, step: Calla
         input_size=largest + 1,
         positions=length + 1,
         halt=("step", 2),
-        text=_after_start(largest),
+        text=_after_start(largest, length),
     )
 
 
@@ -191,16 +193,18 @@ def _shares(length: int) -> tuple[float, ...]:
     return tuple(1 / (count + 1) for count in range(length, -1, -1))
 
 
-def _after_start(largest: int) -> Text:
-    read = _numbers(largest)
+def _after_start(largest: int, length: int) -> Text:
+    read = _numbers(largest, length)
     return Text(lambda text: [START, *read(text)], lambda outputs: " ".join(map(str, outputs[1:])))
 
 
-def _numbers(largest: int) -> Callable[[str], list[int]]:
+def _numbers(largest: int, length: int) -> Callable[[str], list[int]]:
     def read(text: str) -> list[int]:
         words = text.split()
-        if not words or not all(word.isdigit() and 1 <= int(word) <= largest for word in words):
+        if not words or not all(w.isascii() and w.isdigit() and 1 <= int(w) <= largest for w in words):
             raise ValueError(f"A sequence is of numbers 1 to {largest}, e.g. '3 1 2'; got {text!r}.")
+        if len(words) > length:
+            raise ValueError(f"This program is for {length} numbers; got {len(words)}. Build it with more, length=.")
         return [int(word) for word in words]
 
     return read

@@ -8,6 +8,17 @@ from mechgap.programs.alta_builder import alta_program, categorical, pure, qkv
 LOOK_UP, SUBTRACT, MOVE, DONE = range(4)  # what is done next, the same at all positions
 
 
+def _memory(text: str, smallest: int, largest: int) -> list[int]:
+    """Numbers of a memory as input ids."""
+    try:
+        given = [int(word) for word in text.split()]
+    except ValueError:
+        given = []
+    if not given or not all(smallest <= x <= largest for x in given):
+        raise ValueError(f"A memory is of whole numbers {smallest} to {largest}, e.g. '3 4 -1 7 2'; got {text!r}.")
+    return [x - smallest for x in given]
+
+
 def subleq(cells: int = 16, smallest: int = -16, largest: int = 16) -> AltaProgram:
     """Run the program in memory, which may change itself: cell i holds input[i] + smallest.
 
@@ -74,7 +85,7 @@ def subleq(cells: int = 16, smallest: int = -16, largest: int = 16) -> AltaProgr
         positions=cells,
         halt=("next", DONE),
         text=Text(
-            lambda text: [int(word) + zero for word in text.split()],
+            lambda text: _memory(text, smallest, largest),
             lambda outputs: " ".join(str(x - zero) for x in outputs),
         ),
     )
