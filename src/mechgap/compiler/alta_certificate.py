@@ -46,7 +46,7 @@ class AltaCertificate:
             [
                 f"certificate of {self.program}: {'ok' if self.ok else 'NOT OK'}",
                 f"  compared      {self.sequences} random sequences, {self.positions} positions",
-                f"  wrong         {self.wrong} positions, {self.disagreements} sequences that ended differently",
+                f"  wrong         {self.wrong} positions, {self.disagreements} sequences with another end or flag",
                 f"  holds for     sequences of up to {self.longest}",
                 f"  network       width {self.width}, {self.units} MLP units, {self.heads} heads",
             ]

@@ -10,9 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from mechgap.programs.alta import AltaProgram, Categorical, Numeric, Rule, SetOf, Variable
-from mechgap.programs.alta_rules import member_value, merged_tests
-
-Tests = tuple[tuple[str, frozenset[int]], ...]
+from mechgap.programs.alta_rules import Tests, member_value, merged_tests
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@
                 x = x + mlp(x)
 
 All layers share one block (a Universal Transformer), or have one each. A compiled one has clipped ReLUs and no layer
-norm, a trained one usually GELUs and a norm before attention and MLP. There is no batch axis: map over it.
+norm, a trained one usually GELUs and a norm before attention and MLP. Methods have no batch axis; `run_batch` has.
 """
 
 import math

@@ -20,7 +20,7 @@ from mechgap.programs.alta import (
     output_of,
 )
 from mechgap.programs.alta_checks import draft_problems, rule_problems, structure_problems
-from mechgap.programs.alta_rules import member_value, minimised, rules_of_function
+from mechgap.programs.alta_rules import as_value, member_value, minimised, rules_of_function
 from mechgap.programs.alta_rules import pure as pure
 
 
@@ -89,11 +89,11 @@ class Draft:
     def made(self, input_size: int, positions: int | None) -> Variable:
         """The variable, with its initial values as tables."""
         if self.from_input is not None:
-            init = Init(by_input=tuple(_plain(self.from_input(i)) for i in range(input_size)))
+            init = Init(by_input=tuple(as_value(self.from_input(i)) for i in range(input_size)))
         elif self.from_position is not None:
-            init = Init(by_position=tuple(_plain(self.from_position(i)) for i in range(positions or 0)))
+            init = Init(by_position=tuple(as_value(self.from_position(i)) for i in range(positions or 0)))
         else:
-            init = Init(constant=_plain(self.default))
+            init = Init(constant=as_value(self.default))
         return self.kind(name=self.name, init=init, **self.fields)
 
 
@@ -146,14 +146,6 @@ def alta_program(
     return AltaProgram(name, input_size, positions, made, heads, rules, output, halt, most, causal, text, description)
 
 
-def _plain(value: Any) -> Value:
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, set | frozenset):
-        return frozenset(value)
-    return value
-
-
 class RuleBuilder:
     """Rules written one by one, for those who want to see each: `get` goes through values, `set` writes a rule.
 
@@ -196,4 +188,4 @@ class RuleBuilder:
     def set(self, name: str, value: Any) -> None:
         """A rule: where all that is being gone through has its present value, the variable becomes `value`."""
         tests = tuple(sorted((n, frozenset({member})) for n, member in self._context.items()))
-        self._rules.append(Rule(tests, name, _plain(value)))
+        self._rules.append(Rule(tests, name, as_value(value)))

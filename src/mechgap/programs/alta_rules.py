@@ -330,7 +330,7 @@ def _written(
     by_value: dict[Any, list[Tests]] = {}
     for members in written.path.assignments(written.names):
         single = tuple((name, _values(1 << members[name])) for name in names)
-        value = _plain(written.path.evaluated(written, members))
+        value = as_value(written.path.evaluated(written, members))
         if isinstance(value, list | dict):
             raise RuleError(f"{target!r} is written {value!r}, which is not a value.")
         by_value.setdefault(value, []).append(single)
@@ -340,10 +340,11 @@ def _written(
 
 
 def _rule(tests: Mapping[str, frozenset[int]], target: str, value: Any) -> Rule:
-    return Rule(tuple(sorted(tests.items())), target, _plain(value))
+    return Rule(tuple(sorted(tests.items())), target, as_value(value))
 
 
-def _plain(value: Any) -> Any:
+def as_value(value: Any) -> Any:
+    """A value as rules hold it: numbers for booleans, frozen sets."""
     if isinstance(value, bool):
         return int(value)
     return frozenset(value) if isinstance(value, set) else value

@@ -11,7 +11,7 @@ from rich.table import Table
 from mechgap.programs import program, program_names
 from mechgap.programs.alta import AltaProgram, SetOf, Variable
 from mechgap.programs.alta_interpreter import AltaTrace, members_of
-from mechgap.programs.library.scan import ACCEPT, SHIFT, S
+from mechgap.programs.library.scan import ACCEPT, DEPTH, EXECUTE, SHIFT, S
 from mechgap.programs.library.scan_grammar import REDUCTIONS, WORDS
 from mechgap.storage import check_folder
 
@@ -110,12 +110,12 @@ class ParseStep(NamedTuple):
 
 def parse_steps(trace: AltaTrace) -> list[ParseStep]:
     """What the parser of SCAN does: its actions, and after each the stack, the tree so far and the buffer."""
-    words = [WORDS[i] for i in np.minimum(trace.streams[0]["word"][0], len(WORDS) - 1)]
+    words = [WORDS[i] for i in trace.streams[0]["word"][0]]
     trees: list[str] = []
     steps = []
     for layer, stream in enumerate(trace.streams[1:], 1):
         action = int(trace.streams[layer - 1]["action"][0, 0])
-        if int(trace.streams[layer - 1]["phase"][0, 0]) != 1 or action == ACCEPT:
+        if int(trace.streams[layer - 1]["phase"][0, 0]) != EXECUTE or action == ACCEPT:
             continue
         at = int(np.argmax(stream["at_next"][0]))
         if action == SHIFT:
@@ -123,7 +123,7 @@ def parse_steps(trace: AltaTrace) -> list[ParseStep]:
         else:
             taken = len(REDUCTIONS[action - 1].split())
             trees[-taken:] = [f"({' '.join(trees[-taken:])})"]
-        stack = [int(stream[f"top_{i}"][0, 0]) for i in range(5)]
+        stack = [int(stream[f"top_{i}"][0, 0]) for i in range(DEPTH)]
         shown = " ".join("S" if x == S else WORDS[x - 1] for x in reversed(stack) if x)
         said = "shift" if action == SHIFT else f"reduce {REDUCTIONS[action - 1]}"
         left = " ".join(words[at : int(trace.lengths[0]) - 1])
