@@ -24,6 +24,7 @@ REFERENCE = {
     "subleq": (43_127, 0.91, 1.9, 0.0083, 0.69),
     "scan": (70_792, 2.7, 10.3, 1.54, 65.0),
 }
+PAPER = {"parity_sequential_relative": "7", "addition": "884", "scan": "< 2000"}  # units that the paper prints
 TYPICAL = {
     "parity_sequential_relative": "101101001",
     "parity_sum_mod_2": "101101001",
@@ -57,7 +58,8 @@ def main() -> None:
         f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10:.0f} MB, all libraries included"
     )
     print(
-        f"{'program':28s} {'units':>7s} {'ref':>7s} {'build s':>8s} {'ref':>6s} {'compile':>8s} {'ref':>6s} "
+        f"{'program':28s} {'units':>7s} {'paper':>7s} {'ref':>7s} "
+        f"{'build s':>8s} {'ref':>6s} {'compile':>8s} {'ref':>6s} "
         f"{'interp ms':>9s} {'ref':>8s} {'net ms':>8s} {'ref':>9s}   (run times amortised over a batch of {BATCH})"
     )
     for name, (units, build, compilation, interpreter, compiled) in REFERENCE.items():
@@ -70,7 +72,8 @@ def main() -> None:
         ours = timed(lambda p=program, b=batch: p.interpret(b)) / BATCH
         net = timed(lambda n=network, b=batch: n.run(b)) / BATCH
         print(
-            f"{name:28s} {network.hidden_units:7d} {units:7d} {built - begun:8.2f} {build:6.2f} {done - built:8.2f} "
+            f"{name:28s} {network.hidden_units:7d} {PAPER.get(name, ''):>7s} {units:7d} "
+            f"{built - begun:8.2f} {build:6.2f} {done - built:8.2f} "
             f"{compilation:6.2f} {1e3 * ours:9.3f} {1e3 * interpreter:8.2f} {1e3 * net:8.3f} {1e3 * compiled:9.2f}",
             flush=True,
         )
@@ -78,7 +81,8 @@ def main() -> None:
     network = mg.compile(program, certify="none")
     drawn = random.Random(0).sample(commands(), options.commands)
     drawn.sort(key=lambda c: len(actions(c)))  # a batch runs until its longest has ended
-    for what, run in (("interpreter", program.interpret), ("network", network.run)):
+    _, _, _, *reference = REFERENCE["scan"]
+    for what, run, slow in zip(("interpreter", "network"), (program.interpret, network.run), reference, strict=True):
         begun, right = time.perf_counter(), 0
         for start in range(0, len(drawn), BATCH):
             part = drawn[start : start + BATCH]
@@ -87,7 +91,7 @@ def main() -> None:
         seconds = time.perf_counter() - begun
         print(
             f"SCAN, {what}: {right} of {len(drawn)} right in {seconds:.0f} s, {len(drawn) / seconds:.1f} commands/s "
-            f"on {jax.default_backend()}",
+            f"on {jax.default_backend()}; the reference, 'jump twice': {1 / slow:.3f} commands/s",
             flush=True,
         )
 
