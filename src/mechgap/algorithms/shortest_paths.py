@@ -6,7 +6,7 @@ from jaxtyping import Array, Bool
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import ErdosRenyi
 from mechgap.algorithms.graph_search import GRAPH_INPUTS, PARENT, PARENT_HINT, POSITION, SOURCE
-from mechgap.algorithms.unroll import State, frames_before, lowest, one_hot, pointer, unroll
+from mechgap.algorithms.unroll import State, frames_before, lowest, one_hot, pointer, smallest, unroll
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 BELLMAN_FORD_SPEC = Spec(
@@ -86,7 +86,7 @@ def grow_tree(inputs: dict[str, Array], steps: int, key: str, cumulative: bool) 
     def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
         mark, in_queue = old["left"] < NEVER, (old["joined"] < NEVER) & (old["left"] == NEVER)
         priority = old["key"] + (1.0 - in_queue.astype(real)) * NOT_QUEUED
-        u = lowest(priority == jnp.min(priority, axis=-1, keepdims=True))[:, None]
+        u = lowest(priority == smallest(priority))[:, None]
         is_u, frame = ids == u, old["frame"][:, None] + 1
         edge = jnp.take_along_axis(A, u[:, :, None], axis=1)[:, 0]
         offered = edge + jnp.take_along_axis(old["key"], u, axis=1) if cumulative else edge
