@@ -75,7 +75,7 @@ def test_the_headline_has_intervals_and_baselines(run: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("score", "external", "decisive", "said"),
     [
-        (0.99, 0.99, 0.02, "answer right (test score 0.990) and name the algorithm's intermediate states"),
+        (0.99, 0.99, 0.02, "answer right (score 0.990) and name the algorithm's intermediate states"),
         (0.99, 0.99, 0.02, "they attend as the compiled network does (where the algorithm moves information 0.020"),
         (
             0.99,
@@ -84,8 +84,8 @@ def test_the_headline_has_intervals_and_baselines(run: Path, tmp_path: Path) -> 
             "and name most of the algorithm's intermediate states (0.800 of them right); they attend partly",
         ),
         (0.99, 0.30, 0.60, "but lose the algorithm's intermediate states (0.300 of them right); they do not attend as"),
-        (0.10, 0.30, 0.68, "seldom answer right (test score 0.100) and lose"),
-        (0.70, 0.30, 0.68, "often answer right (test score 0.700) but lose"),
+        (0.10, 0.30, 0.68, "seldom answer right (score 0.100) and lose"),
+        (0.70, 0.30, 0.68, "often answer right (score 0.700) but lose"),
         (0.10, 0.30, 0.68, "no nearer to the compiled network's than uniform attention is"),
     ],
 )
@@ -93,10 +93,11 @@ def test_the_verdict_follows_the_numbers(
     whole: Path, score: float, external: float, decisive: float, said: str
 ) -> None:
     gap = load_gap(whole)
-    gap.members["test_best"][:] = score
+    gap.measures["validation"]["score"][:] = score
     gap.measures["validation"]["external/meant"][:] = external
     gap.measures["validation"]["internal/decisive"][:] = decisive  # uniform attention is at 0.7
     assert said in verdict(gap)
+    assert f"score {number(float(gap.score.mean()))}" in verdict(gap).split("On test graphs")[1]
 
 
 def test_without_a_program_only_traces_are_compared(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def test_measures_splits_and_baselines_can_be_chosen(large: Path, visit: Any) ->
     assert opened.page.locator(".point").count() == 127, "the network that diverged is not there"
     opened.page.select_option("#time-split", "all")
     assert opened.page.locator("#time-internal .mean").count() == 6
-    opened.page.locator("#landscapes-shared").uncheck()
+    opened.page.locator("#landscapes-shared").check()
     assert opened.page.locator("#landscapes-figures canvas").count() == 6
 
 

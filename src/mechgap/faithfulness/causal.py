@@ -18,18 +18,18 @@ from mechgap.training.ensemble import map_members, members_at_once
 from mechgap.training.result import Table
 from mechgap.training.scores import count, traced_score
 
-ABOUT = {
+ABOUT = {  # in the order in which they are read
     "own": "the trained network as it is",
-    "compiled": "it attends as the compiled network does, in every row and step",
-    "compiled, decisive rows": "the same, only in rows where the algorithm moves information",
-    "compiled, idle rows": "the same, only in rows where it does not",
-    "compiled, first half": "the same, only in the first half of the steps",
-    "compiled, second half": "the same, only in the second half of the steps",
-    "another seed": "it attends as the next trained network does",
-    "uniform": "it attends to itself and all neighbours equally",
+    "compiled": "the trained network attends as the compiled one does, in every row and step",
+    "compiled, decisive rows": "as the compiled one in rows where the algorithm moves information, else as itself",
+    "compiled, idle rows": "as the compiled one in rows where the algorithm moves nothing, else as itself",
+    "compiled, first half": "as the compiled one in the first half of the steps, then as itself",
+    "compiled, second half": "as itself in the first half of the steps, then as the compiled one",
+    "another seed": "the trained network attends as the next trained network does",
+    "uniform": "the trained network attends to itself and all neighbours equally",
     "compiled network, own": "the compiled network as it is",
     "compiled network, trained attention": "the compiled network attends as the trained network does",
-    "compiled network, trained attention, decisive rows": "the same, only where the algorithm moves information",
+    "compiled network, trained attention, decisive rows": "as the trained one where the algorithm moves information",
     "compiled network, uniform": "the compiled network attends to itself and all neighbours equally",
 }
 
@@ -59,7 +59,8 @@ def swap_attention(networks: ClrsNet, compiled: Compiled, on: Probe) -> Swaps:
     at_once = members_at_once(on.batch, networks.config.hidden)
     uniform = uniform_attention(on.trace)
     found = _swapped(networks, compiled.network, on.batch, on.meant, uniform, on.trace.steps, at_once)
-    return Swaps(jax.device_get(found))
+    found = jax.device_get(found)  # sorted by name, as trees are
+    return Swaps({name: found[name] for name in ABOUT})
 
 
 @eqx.filter_jit

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mechgap.faithfulness.landscape import FILE as LANDSCAPE
 from mechgap.faithfulness.mechanistic_gap import FILE as GAP
 from mechgap.faithfulness.study import CAUSAL
@@ -166,6 +168,7 @@ def _card(analysis: Analysis) -> dict[str, Any]:
     numbers = []
     for h in analysis.headlines:
         name = f"{h.label}: {h.detail}" if h.detail else h.label
+        name = name if h.split in name else f"{name} ({h.split})"
         numbers.append((name, number(h.mean), f"95 %: {interval(h.interval)}"))
     return {
         "label": analysis.run.label,
@@ -187,6 +190,13 @@ def _caveats(run: ResultFolder) -> list[str]:
         needs = ", ".join(f"{name} = {value}" for name, value in compiled["needs"].items())
         said.append(
             f"The compiled network has capabilities that the trained ones lack: {needs}. They may be part of the gap."
+        )
+    if {"best_step", "test_last"} <= set(gap.members) and gap.sound.any():
+        step, last = (np.asarray(gap.members[name], float)[gap.sound] for name in ("best_step", "test_last"))
+        said.append(
+            f"The weights are those of the best validation, as in the paper, at step {np.median(step):.0f} in the "
+            f"median; after the last step the test score is {number(float(last.mean()))}. Who reaches it later has "
+            f"trained for longer, which explains part of any correlation of score and faithfulness."
         )
     lost = int((~gap.sound).sum())
     if lost:

@@ -93,7 +93,9 @@ def headline_table(runs: Sequence[Analysis], paper: Paper) -> PageTable:
         groups.append(Group(label, tuple(rows), measure))
     header = ("run", "mean", "95 % interval", "networks", "compiled", "uniform", "untrained", "another seed")
     note = (
-        "Distances: 0 is the compiled network's attention, 1 disjoint from it. Agreement, score: 1 is right everywhere."
+        "Distances: 0 is the compiled network's attention, 1 disjoint from it. An equivalent α* is attention that "
+        "would serve the algorithm as well in idle rows, where nothing moves; the compiled network's is another. "
+        "Agreement, score: 1 is right everywhere."
     )
     return _with_paper(PageTable("Headline numbers", header, tuple(groups), note), paper, "")
 
@@ -184,7 +186,7 @@ def sharpness_table(runs: Sequence[Analysis]) -> PageTable | None:
     groups = tuple(
         Group(name, tuple((label, *cells(entry)) for label, entry in table.items())) for name, table in rows.items()
     )
-    header = ("run", "loss", *(f"rise at {r}" for r in radii), *(f"score, noise {s}" for s in scales))
+    header = ("run", "loss", *(f"rise at {r}" for r in radii), *(f"noise {s}" for s in scales))
     note = (
         "The rise of the loss at a distance from the network, in norms of its weights; a flat minimum rises little. "
         "The score is that with every weight shaken by as much of itself."

@@ -39,6 +39,7 @@ ORDER = (
 )
 BASELINES = ("compiled", "uniform", "untrained")
 NOTHING = "–"
+ALMOST = 6  # digits at most of a number that is nearly 1
 # The verdict's thresholds, as shares of the distance that uniform attention has.
 SAME, PARTLY, NOT_AT_ALL = 0.1, 0.5, 0.9
 SOLVED, FAILED, FOLLOWED = 0.95, 0.6, 0.95
@@ -87,7 +88,10 @@ def number(x: float | None, digits: int = 3) -> str:
         return NOTHING
     if x != 0 and (abs(x) < 10**-digits or abs(x) >= 1e5):
         return f"{x:.2g}"
-    return f"{x:.{digits}f}"
+    shown = f"{x:.{digits}f}"
+    if abs(float(shown)) == 1 and 1 - abs(x) > 10**-ALMOST:  # 0.9997 is not 1.000, but 0.9999999 is rounding
+        return number(x, digits + 1)
+    return shown
 
 
 def interval(bounds: tuple[float, float], digits: int = 3) -> str:
@@ -130,22 +134,54 @@ def headlines(gap: Gap) -> list[Headline]:
 
 
 def verdict(gap: Gap) -> str:
-    """One sentence that says what the numbers say."""
-    numbers = {h.measure: h for h in headlines(gap)}
+    """What the numbers say: a sentence about graphs as in training, and one about the test's, which are larger."""
     who = f"{int(gap.sound.sum())} {gap.algorithm} network{'s' if gap.sound.sum() != 1 else ''}"
-    if "score" not in numbers:
+    if scores(gap) is None:
         return f"Nothing can be said of the {who}: no score is known."
+    split = main_split(gap)
+    numbers = _numbers(gap, split)
+    where = split if "score" in gap.measures.get(split, {}) else "test"
     right = numbers["score"].mean
     answers = "answer" if right >= SOLVED else "often answer" if right >= FAILED else "seldom answer"
-    said = f"The {who} {answers} right (test score {number(right)})"
+    said = f"On {_graphs(gap, where)} the {who} {answers} right (score {number(right)})"
     if "external/meant" in numbers:
         share = numbers["external/meant"].mean
         follow = "name" if share >= FOLLOWED else "name most of" if share >= FAILED else "lose"
         joined = "but" if (right >= FAILED) != (share >= FAILED) else "and"
         said += f" {joined} {follow} the algorithm's intermediate states ({number(share)} of them right)"
-    if "internal/rows" not in numbers:
-        return f"{said}; no program was compiled to compare their attention with."
-    return f"{said}; {_attention(numbers)}."
+    if "internal/rows" in numbers:
+        said += f"; {_attention(numbers)}."
+    else:
+        said += "; no program was compiled to compare their attention with."
+    return said if where == "test" else f"{said} {_on_test(gap)}"
+
+
+def _on_test(gap: Gap) -> str:
+    """The same numbers on the test graphs, as far as they are known."""
+    numbers = _numbers(gap, "test")
+    said = [f"score {number(numbers['score'].mean)}"]
+    if "external/meant" in numbers:
+        said.append(f"{number(numbers['external/meant'].mean)} of the states")
+    if "internal/decisive" in numbers and math.isfinite(numbers["internal/decisive"].mean):
+        own = numbers["internal/decisive"]
+        said.append(f"attention {number(own.mean)} away (uniform {number(own.baselines.get('uniform'))})")
+    return f"On {_graphs(gap, 'test')}: {', '.join(said)}."
+
+
+def _graphs(gap: Gap, split: str) -> str:
+    nodes = gap.about.get("splits", {}).get(split, {}).get("n")
+    return f"{split} graphs" + (f" ({nodes} nodes)" if nodes else "")
+
+
+def _numbers(gap: Gap, split: str) -> dict[str, Headline]:
+    """What a sentence about a split needs; the test score is that of the whole test split."""
+    known = gap.measures.get(split, {})
+    score = gap.values("score", split) if split != "test" and "score" in known else gap.score
+    found = {"score": _headline(gap, "score", split, score)}
+    for name in ("internal/rows", "internal/decisive", "external/meant"):
+        if name in known:
+            found[name] = _headline(gap, name, split, gap.values(name, split))
+    return found
 
 
 def _attention(numbers: dict[str, Headline]) -> str:

@@ -11,18 +11,27 @@ function niceTicks(low, high, count) {
   return ticks;
 }
 
-function logTicks(low, high) {
-  const ticks = [];
-  for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++) {
-    for (const m of [1, 2, 5]) if (m * 10 ** e >= low && m * 10 ** e <= high) ticks.push(m * 10 ** e);
+// Powers of ten, few enough to be read; with 2 and 5 between them where there is room.
+function logTicks(low, high, count) {
+  const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
+  if (last - first < 2) {
+    const between = [];
+    for (let e = first - 1; e <= last; e++) for (const m of [1, 2, 5]) between.push(m * 10 ** e);
+    return between.filter((t) => t >= low && t <= high);
   }
-  return ticks.length > 6 ? ticks.filter((t) => Math.log10(t) % 1 === 0) : ticks;
+  const step = Math.max(1, Math.ceil((last - first) / Math.max(2, count)));
+  const ticks = [];
+  for (let e = first; e <= last; e += step) ticks.push(10 ** e);
+  return ticks;
 }
 
-function tickText(x) {
+// A tick as text, with as many digits as tell it from its neighbours.
+function tickText(x, step = 0) {
   if (x === 0) return "0";
+  if (Math.abs(x) >= 1e6 || Math.abs(x) < 1e-4) return x.toExponential(0).replace("e+", "e");
   if (Math.abs(x) >= 1e4) return `${+(x / 1000).toPrecision(3)}k`;
-  return Math.abs(x) < 1e-3 ? x.toExponential(0) : String(+x.toPrecision(3));
+  const digits = step > 0 ? Math.max(0, 1 - Math.floor(Math.log10(step) + 1e-9)) : null;  // 0.25 needs one more than 0.2
+  return digits === null ? String(+x.toPrecision(3)) : String(+x.toFixed(digits));
 }
 
 // A little air around values; a range that is never empty.
@@ -45,15 +54,18 @@ function axes(width, height, x, y) {
   };
   const px = scale(x, inner.left, inner.right);
   const py = scale(y, inner.bottom, inner.top);
-  const ticksOf = (axis, room) => (axis.log ? logTicks(axis.low, axis.high) : niceTicks(axis.low, axis.high, Math.max(2, Math.floor(room))));
+  const ticksOf = (axis, room) => (axis.log ? logTicks : niceTicks)(axis.low, axis.high, Math.max(2, Math.floor(room)));
+  const texts = (axis, ticks) => ticks.map((t) => tickText(t, axis.log || ticks.length < 2 ? 0 : ticks[1] - ticks[0]));
   const parts = [];
-  for (const t of ticksOf(y, (inner.bottom - inner.top) / 36)) {
+  const [yTicks, xTicks] = [ticksOf(y, (inner.bottom - inner.top) / 36), ticksOf(x, (inner.right - inner.left) / 62)];
+  const [yTexts, xTexts] = [texts(y, yTicks), texts(x, xTicks)];
+  for (const [i, t] of yTicks.entries()) {
     parts.push(`<line class="grid" x1="${inner.left}" x2="${inner.right}" y1="${py(t)}" y2="${py(t)}"/>`);
-    parts.push(`<text class="soft" x="${inner.left - 6}" y="${py(t) + 4}" text-anchor="end">${tickText(t)}</text>`);
+    parts.push(`<text class="soft" x="${inner.left - 6}" y="${py(t) + 4}" text-anchor="end">${yTexts[i]}</text>`);
   }
-  for (const t of ticksOf(x, (inner.right - inner.left) / 62)) {
+  for (const [i, t] of xTicks.entries()) {
     parts.push(`<line class="axis" x1="${px(t)}" x2="${px(t)}" y1="${inner.bottom}" y2="${inner.bottom + 4}"/>`);
-    parts.push(`<text class="soft" x="${px(t)}" y="${inner.bottom + 17}" text-anchor="middle">${tickText(t)}</text>`);
+    parts.push(`<text class="soft" x="${px(t)}" y="${inner.bottom + 17}" text-anchor="middle">${xTexts[i]}</text>`);
   }
   parts.push(`<path class="axis" d="M${inner.left},${inner.top}V${inner.bottom}H${inner.right}"/>`);
   parts.push(`<text x="${(inner.left + inner.right) / 2}" y="${height - 5}" text-anchor="middle">${safe(x.label)}</text>`);

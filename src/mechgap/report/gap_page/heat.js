@@ -128,9 +128,14 @@ function drawScale(host, scale, rows) {
   }
 }
 
+const SMALLEST_LOSS = 1e-4;
+
 function logRange(entries) {
   const positive = entries.flatMap((e) => e.loss.flat()).filter((x) => known(x) && x > 0);
-  return positive.length ? [Math.log10(Math.min(...positive)), Math.log10(Math.max(...positive))] : [0, 1];
+  if (!positive.length) return [0, 1];
+  const high = Math.log10(Math.max(...positive));
+  // What is smaller than SMALLEST_LOSS is as good as 0: a compiled network is, and would take all colours otherwise.
+  return [Math.min(Math.max(Math.log10(Math.min(...positive)), Math.log10(SMALLEST_LOSS)), high), high];
 }
 
 function drawPlane(figure, entry, name, [low, high]) {

@@ -19,7 +19,7 @@ function startScatter() {
   for (const control of [measure, split, baselines]) control.addEventListener("change", draw);
   drawn(draw);
   const host = byId("scatter-plot");
-  host.addEventListener("click", (event) => openPoint(event.target.closest(".point")));
+  host.addEventListener("click", (event) => openPoint(nearestPoint(event)));
   host.addEventListener("keydown", walkPoints);
 }
 
@@ -79,6 +79,17 @@ function scatterCaption(measure, split, points) {
     return points.some((q) => q.r === r) ? `${name}Pearson r ${format(pearson)}${known(p) ? `, p ${format(p)}` : ""}, n ${n === undefined ? points.length : n}` : null;
   }).filter(Boolean);
   return `${said.join("; ")}. The score is of the test split; ${labelOf(measure)} of ${split}.`;
+}
+
+// Of points that cover each other, the one whose middle is nearest to where was clicked.
+function nearestPoint(event) {
+  const under = event.target.closest(".point");
+  if (!under || event.detail === 0) return under;
+  const away = (p) => {
+    const box = p.querySelector(".dot").getBoundingClientRect();
+    return Math.hypot(event.clientX - (box.left + box.right) / 2, event.clientY - (box.top + box.bottom) / 2);
+  };
+  return [...byId("scatter-plot").querySelectorAll(".point")].reduce((a, b) => (away(b) < away(a) ? b : a), under);
 }
 
 function openPoint(target) {
