@@ -172,7 +172,7 @@ def test_drawn_bits() -> None:
 @pytest.fixture(scope="module")
 def small_parity() -> tuple[ParitySize, Any]:
     size = ParitySize(layers=2, **TINY)
-    recipe = Recipe(400, 128, 5e-3, seeds=2, chunk=20, enough=1.0)
+    recipe = Recipe(600, 128, 3e-3, seeds=2, chunk=20, enough=1.0)
     return size, train_parity(size, recipe, quiet=True)
 
 
