@@ -15,20 +15,20 @@ from typer.testing import CliRunner
 
 import mechgap as mg
 from mechgap.cli import app
-from mechgap.faithfulness.sequence_study import run_sequence_study, sequence_studies
+from mechgap.faithfulness.sequence_study import SequenceStudy, run_missing, run_sequence_study, sequence_studies
 from mechgap.faithfulness.sequences import match_heads, observe_transformer, probe_variables
 from mechgap.networks.encoder_decoder import EncoderDecoder
 from mechgap.networks.transformer import Transformer, TransformerConfig, TransformerSize, run_batch, run_layers
-from mechgap.programs.tasks import addition_task, bits, parity_task, right, scan_task, task_of
+from mechgap.programs.tasks import addition_task, answers, bits, parity_task, right, scan_task, task_of
 from mechgap.report.paper import alta
 from mechgap.report.paper.alta import alta_items, alta_table, printed_numbers
 from mechgap.report.paper.document import document
 from mechgap.training.checkpoint import write_json
 from mechgap.training.sequences.end_to_end import ParitySize, draw_bits, predictions, train_parity
 from mechgap.training.sequences.many import Recipe, train_many
-from mechgap.training.sequences.probed import Executions, ProbedSize, probed_answers, train_probed
+from mechgap.training.sequences.probed import Executions, ProbedSize, run_probed, train_probed
 from mechgap.training.sequences.scan import BEGIN, END, Commands, ScanSize, scan_right, train_scan
-from mechgap.training.sequences.supervise import MlpSize, answers, supervise, vector_accuracy, with_mlp
+from mechgap.training.sequences.supervise import MlpSize, supervise, vector_accuracy, with_mlp
 from mechgap.training.sequences.traces import trace_vectors
 
 TINY = {"width": 32, "hidden": 64, "heads": 2, "head_width": 16, "train_length": 3, "test_length": 6}
@@ -141,7 +141,8 @@ def test_an_mlp_learns_sequential_parity_from_traces() -> None:
     network = replace(compiled, network=with_mlp(compiled.network, best))
     texts = [*task.tests["length > 4"], *task.tests["ones > 4"]]
     meant = [task.answer(text) for text in texts]
-    assert answers(compiled.program, network.run, texts, layers=10) == meant  # it generalises, as in Table 2
+    said = answers(compiled.program, lambda ids: network.run(ids, layers=10, check=False).outputs, texts)
+    assert said == meant  # it generalises, as in Table 2
 
 
 def test_a_transformer_learns_to_hold_the_variables() -> None:
@@ -152,7 +153,7 @@ def test_a_transformer_learns_to_hold_the_variables() -> None:
     shown = Executions.of(program, task.train, 4)
     assert shown.values["done"].shape == (30, 4, 5)
     assert (shown.values["done"][:, -1] == 1)[np.arange(5) < shown.lengths[:, None]].all()  # ended, and stays so
-    said = probed_answers(model, program, task.train, 4)
+    said = answers(program, lambda ids: run_probed(model, program, ids, layers=4), task.train)
     assert np.mean([a == task.answer(text) for a, text in zip(said, task.train, strict=True)]) > 0.9
 
 
@@ -277,6 +278,27 @@ def test_a_study_is_written_whole(name: str, tmp_path: Path) -> None:
     assert len(curves["right by length"]["6"]) == 2
     gaps = json.loads((tmp_path / name / "gap.json").read_text())
     assert {head["head"] for head in gaps["0"]["parity_sequential_relative"]["heads"]} == {"parity_left", "done_left"}
+
+
+def test_other_settings_are_run_anew_and_smaller_ones_are_not(tmp_path: Path) -> None:
+    """Neither a finished result nor the state of a training passes for that of other settings."""
+
+    def study(**changes: Any) -> SequenceStudy:
+        common = {"steps": 4, "chunk": 2, "train_length": 3, "each": 4}
+        return sequence_studies("quick", common | changes)["parity_sequential_relative"]
+
+    def run(which: SequenceStudy) -> dict[str, Any]:
+        run_missing([which], tmp_path, tmp_path / "runs", said.append)
+        return json.loads((tmp_path / which.name / "config.json").read_text())["recipe"]
+
+    said: list[str] = []
+    assert run(study())["learning_rate"] == 0.01
+    run(study())
+    assert said[-1].endswith("finished before")
+    assert run(study(learning_rate=0.5))["learning_rate"] == 0.5
+    assert len(list((tmp_path / "runs").iterdir())) == 2
+    run(study(steps=2))
+    assert said[-1].endswith("holds a larger run, which is kept")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from mechgap.compiler.alta_units import Unit, units_of
 from mechgap.compiler.alta_views import view_of
 from mechgap.compiler.alta_weights import WeightWriter
 from mechgap.networks.layers import AnyLinear, Linear, SparseLinear
-from mechgap.networks.transformer import Block, Execution, Halt, Transformer, TransformerConfig, run_batch
+from mechgap.networks.transformer import Block, Execution, Halt, Transformer, TransformerConfig, room_for, run_batch
 from mechgap.programs.alta import AltaProgram
 from mechgap.programs.alta_interpreter import UndefinedError, batched
 
@@ -69,7 +69,7 @@ class CompiledAlta:
             )
         most = self.program.layers if layers is None else layers
         reads = self._reads if check else None
-        padded = self._padded(ids), np.resize(lengths, _room(len(ids)))
+        padded = self._padded(ids), np.resize(lengths, room_for(len(ids)))
         done = _run(self.network, self._halt, reads, jnp.asarray(padded[0]), jnp.asarray(padded[1]), most)
         classes = jnp.argmax(jax.vmap(self.network.read)(done.stream), axis=-1)
         count, longest = ids.shape
@@ -95,9 +95,9 @@ class CompiledAlta:
 
     def _padded(self, ids: np.ndarray) -> np.ndarray:
         """The sequences longer and more, to the next powers of two: one compilation serves many sizes."""
-        wider = min(_room(ids.shape[1]), self.program.positions or self.longest)
+        wider = min(room_for(ids.shape[1]), self.program.positions or self.longest)
         ids = np.pad(ids, ((0, 0), (0, max(0, wider - ids.shape[1]))))
-        return ids[np.arange(_room(len(ids))) % len(ids)]
+        return ids[np.arange(room_for(len(ids))) % len(ids)]
 
     @cached_property
     def _halt(self) -> Halt | None:
@@ -202,7 +202,3 @@ def _held(layer: Linear, sparse: bool | None) -> AnyLinear:
 @eqx.filter_jit
 def _run(net: Transformer, halt: Halt | None, reads: Any, ids: Array, lengths: Array, layers: int) -> Execution:
     return run_batch(net, ids, lengths, layers=layers, halt=halt, flag=reads)
-
-
-def _room(size: int) -> int:
-    return max(8, 1 << (size - 1).bit_length())

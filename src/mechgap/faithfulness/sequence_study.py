@@ -8,11 +8,12 @@ curves.json     per seed: right answers by length and by number of ones, and the
 gap.json        per program and seed: its heads beside the nearest of the network, its variables read off every layer
 """
 
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -27,17 +28,18 @@ from mechgap.faithfulness.sequences import match_heads, observe_transformer, pro
 from mechgap.networks.transformer import Transformer
 from mechgap.programs import program as look_up
 from mechgap.programs.alta import AltaProgram
-from mechgap.programs.tasks import Task, parity_task, scan_task
-from mechgap.training.checkpoint import write_json
-from mechgap.training.config import parse_toml
+from mechgap.programs.tasks import Task, answers, parity_task, scan_task
+from mechgap.training.checkpoint import read_json, write_json
+from mechgap.training.config import hashed_name, parse_toml
 from mechgap.training.manifest import made_with
 from mechgap.training.sequences.end_to_end import ParitySize, predictions, train_parity
 from mechgap.training.sequences.many import Recipe, Trained
-from mechgap.training.sequences.probed import ProbedSize, probed_answers, train_probed
+from mechgap.training.sequences.probed import ProbedSize, run_probed, train_probed
 from mechgap.training.sequences.scan import ScanSize, scan_right, train_scan
-from mechgap.training.sequences.supervise import MlpSize, answers, supervise, vector_accuracy, with_mlp
+from mechgap.training.sequences.supervise import MlpSize, supervise, vector_accuracy, with_mlp
 
 KINDS = ("supervision", "probed", "end_to_end", "scan")
+CONFIG, MANIFEST = "config.json", "manifest.json"
 PROBED = "_probed"  # ends the name of a study of that kind
 PROGRAMS = ("parity_sequential_relative", "parity_sum_mod_2")  # whose heads and variables are looked for
 MEASURED = 64  # texts on which the gap is measured
@@ -116,7 +118,7 @@ def run_sequence_study(
     """
     folder, begun = Path(folder), time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
-    kept = None if runs is None else Path(runs) / study.name
+    kept = None if runs is None else Path(runs) / hashed_name(study.name, json.dumps(asdict(study), sort_keys=True))
     options = {"folder": kept, "title": study.name, "quiet": quiet}
     if study.kind == "scan":
         trained, metrics = _scan(study, options)
@@ -128,10 +130,31 @@ def run_sequence_study(
         "steps": trained.steps,
         "times": {"train_s": round(trained.seconds, 1), "all_s": round(time.perf_counter() - begun, 1)},
     }
-    write_json(folder / "config.json", asdict(study))
     write_json(folder / "metrics.json", metrics)
-    write_json(folder / "manifest.json", manifest)
+    write_json(folder / CONFIG, asdict(study))
+    write_json(folder / MANIFEST, manifest)
     return metrics
+
+
+def run_missing(studies: Iterable[SequenceStudy], place: Path, runs: Path, say: Callable[[str], None]) -> None:
+    """Run those studies whose folder in a place does not hold them, or more."""
+    for study in studies:
+        kept = why_kept(study, place / study.name)
+        recipe = study.recipe
+        say(f"{study.name}: {kept or f'{recipe.seeds} network(s), up to {recipe.steps} steps'}")
+        if not kept:
+            run_sequence_study(study, place / study.name, runs=runs)
+
+
+def why_kept(study: SequenceStudy, folder: Path) -> str:
+    """Why a study need not be run; empty where it must be. Full beats quick, and other settings are run anew."""
+    if not (folder / MANIFEST).exists():
+        return ""
+    found, meant = ({k: v for k, v in x.items() if v is not None} for x in (read_json(folder / CONFIG), asdict(study)))
+    if found == meant:
+        return "finished before"
+    mine, theirs = (x["recipe"]["steps"] * x["recipe"]["seeds"] for x in (meant, found))
+    return f"{folder} holds a larger run, which is kept" if theirs > mine else ""
 
 
 Metrics = list[dict[str, float]]
@@ -170,6 +193,7 @@ def _parity(study: SequenceStudy, folder: Path, options: dict[str, Any]) -> tupl
         "right by ones": _by(ones, right),
         "mean prediction by ones": _by(ones, found),
     }
+    (folder / MANIFEST).unlink(missing_ok=True)  # from here on the folder is of this run
     write_json(folder / "curves.json", curves)
     write_json(folder / "gap.json", gaps)
     return trained, metrics
@@ -188,10 +212,14 @@ def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dic
     for seed in range(study.recipe.seeds):
         mlp = jax.tree.map(lambda x, i=seed: x[i], trained.models)
         network: CompiledAlta = replace(compiled, network=with_mlp(compiled.network, mlp))
-        found.append([int(answer) for answer in answers(program, network.run, texts, most)])
+        found.append([int(answer) for answer in answers(program, partial(_outputs, network, most), texts)])
         vectors.append(vector_accuracy(mlp, traces))
         gaps[str(seed)] = {program.name: _gap(network.network, program, task, most)}
     return trained, np.array(found), gaps, {"vectors right": vectors}
+
+
+def _outputs(network: CompiledAlta, layers: int, inputs: list[list[int]]) -> list[list[int]]:
+    return network.run(inputs, layers=layers, check=False).outputs
 
 
 def _probed(study: SequenceStudy, task: Task, texts: list[str], options: dict[str, Any]) -> Outcome:
@@ -202,8 +230,9 @@ def _probed(study: SequenceStudy, task: Task, texts: list[str], options: dict[st
     found, gaps, known = [], {}, []
     for seed in range(study.recipe.seeds):
         model = jax.tree.map(lambda x, i=seed: x[i], trained.models)
-        found.append([int(answer) for answer in probed_answers(model, program, texts, most)])
-        made = probed_answers(model, program, task.train, most)
+        run = partial(run_probed, model, program, layers=most)
+        found.append([int(answer) for answer in answers(program, run, texts)])
+        made = answers(program, run, task.train)
         known.append(float(np.mean([a == task.answer(text) for a, text in zip(made, task.train, strict=True)])))
         gaps[str(seed)] = {program.name: _gap(model.network, program, task, most)}
     return trained, np.array(found), gaps, {"training data": known}

@@ -292,6 +292,11 @@ def _scanned(
     return jax.lax.scan(advance, net.embed(ids), None if net.config.shared else net.block, length=layers)
 
 
+def room_for(size: int) -> int:
+    """The next power of two, 8 at least: one compilation serves many lengths and batches."""
+    return max(8, 1 << (size - 1).bit_length())
+
+
 def clipped(x: Array) -> Array:
     """The clipped ReLU: 0 below 0, 1 above 1."""
     return jnp.clip(x, 0, 1)

@@ -55,8 +55,9 @@ def assignments(program: AltaProgram, inputs: Iterable[Any]) -> Assignments:
         inside, found = np.arange(trace.streams[0][program.output].shape[1]) < trace.lengths[:, None], [rows]
         for layer, seen in enumerate(trace.attended):
             there = inside & (layer < trace.layers)[:, None]
-            found.append(_unique(np.stack([members_of(v, seen[n])[there] for n, v in readable.items()], axis=1)))
-        rows = _unique(np.concatenate(found))
+            columns = [members_of(v, seen[n])[there] for n, v in readable.items()]
+            found.append(different_rows(np.stack(columns, axis=1).astype(np.int32))[0])
+        rows, _ = different_rows(np.concatenate(found))
     return Assignments(tuple(readable), rows)
 
 
@@ -191,8 +192,12 @@ def _traces(program: AltaProgram, inputs: Iterable[Any]) -> Iterator[AltaTrace]:
         yield program.interpret(given[start : start + TOGETHER])
 
 
-def _unique(rows: np.ndarray) -> np.ndarray:
-    """Different rows, by their bytes: np.unique along an axis compares column by column, and takes ten times longer."""
-    rows = np.ascontiguousarray(rows, np.int32)
-    _, first = np.unique(rows.view(np.dtype((np.void, rows.strides[0]))).ravel(), return_index=True)
-    return rows[first]
+def different_rows(rows: np.ndarray, counts: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Different rows, and how often each occurs; `counts` is how often each of the given ones does.
+
+    By their bytes: np.unique along an axis compares column by column, and takes ten times longer.
+    """
+    rows = np.ascontiguousarray(rows)
+    packed = rows.view(np.dtype((np.void, rows.strides[0]))).ravel()
+    _, first, which = np.unique(packed, return_index=True, return_inverse=True)
+    return rows[first], np.bincount(which, weights=counts).astype(int)

@@ -9,6 +9,8 @@ import numpy as np
 from mechgap.programs.alta import AltaProgram
 from mechgap.programs.library.scan_grammar import actions, jump_split, length_split, random_split
 
+TOGETHER = 128  # texts that are run at once
+Run = Callable[[list[list[int]]], list[list[int]]]
 SPLITS = {"length": length_split, "jump": jump_split, "random": lambda: random_split(0)}
 
 
@@ -103,23 +105,28 @@ def task_of(program: AltaProgram, train_length: int | None = None, split: str = 
     )
 
 
-def right(program: AltaProgram, task: Task, texts: Sequence[str], layers: int | None = None) -> np.ndarray:
-    """[texts]: whether the answer is right, whatever became of the execution otherwise.
+def answers(program: AltaProgram, run: Run, texts: Sequence[str]) -> list[str]:
+    """What is answered, whatever becomes of an execution otherwise: the shorter texts first, some at a time.
 
     Args:
-        program: what is run, by the interpreter.
-        task: says what is right.
+        program: reads and writes text.
+        run: sequences of input ids -> the output variable at every position of each.
         texts: in any order.
-        layers: at most so many.
     """
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    found = np.zeros(len(texts), bool)
-    for start in range(0, len(order), 128):
-        part = order[start : start + 128]
-        ran = program.interpret([program.encode(texts[i]) for i in part], layers=layers)
-        for i, outputs in zip(part, ran.outputs, strict=True):
-            found[i] = program.decode(outputs) == task.answer(texts[i])
+    found = [""] * len(texts)
+    for start in range(0, len(order), TOGETHER):
+        part = order[start : start + TOGETHER]
+        outputs = run([program.encode(texts[i]) for i in part])
+        for i, output in zip(part, outputs, strict=True):
+            found[i] = program.decode(output)
     return found
+
+
+def right(program: AltaProgram, task: Task, texts: Sequence[str], layers: int | None = None) -> np.ndarray:
+    """[texts]: whether the interpreter's answer is right, after at most so many layers."""
+    said = answers(program, lambda inputs: program.interpret(inputs, layers=layers).outputs, texts)
+    return np.array([answer == task.answer(text) for answer, text in zip(said, texts, strict=True)])
 
 
 def _number(rng: random.Random, digits: int) -> int:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mechgap.algorithms.inputs import nearest
-from mechgap.faithfulness.sequence_study import run_sequence_study, sequence_studies
+from mechgap.faithfulness.sequence_study import run_missing, sequence_studies
 from mechgap.report.paper.alta import printed_numbers
 from mechgap.training.checkpoint import read_json
 
@@ -22,13 +22,9 @@ def learn(
     for name in names:
         if name not in studies:
             raise ValueError(f"There is no {kind.replace('_', '-')} study {name!r}. {nearest(name, list(studies))}")
-    place = folder / preset
-    console = Console()
-    for name in names or studies:
-        if not (place / name / "manifest.json").exists():
-            recipe = studies[name].recipe
-            console.print(f"{name}: {recipe.seeds} network(s), {recipe.steps} steps ({preset})", highlight=False)
-            run_sequence_study(studies[name], place / name, runs=place / ".state")
+    place, console = folder / preset, Console()
+    chosen = [studies[name] for name in names or studies]
+    run_missing(chosen, place, place / ".state", lambda said: console.print(said, highlight=False))
     console.print(learning_table({name: place / name for name in names or studies}, full=preset == "full"))
     if preset == "quick":
         console.print("quick: few steps and small networks, which say nothing about the paper.", highlight=False)

@@ -168,4 +168,9 @@ def run_name(configs: Iterable[TrainConfig], weights: str | None) -> str:
     """The name of a run: its algorithm and a hash of what defines it."""
     described = [config.as_json() for config in configs]
     text = json.dumps({"configs": described, "weights": weights}, sort_keys=True)
-    return f"{described[0]['algorithm']}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return hashed_name(described[0]["algorithm"], text)
+
+
+def hashed_name(start: str, text: str) -> str:
+    """A name that says what a run is, and that no other settings have."""
+    return f"{start}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"

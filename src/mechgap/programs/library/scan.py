@@ -1,5 +1,6 @@
 """SCAN: a shift-reduce parser and a decoder, which turn a command into its actions."""
 
+from collections.abc import Callable
 from typing import Any
 
 from mechgap.programs.alta import AltaProgram, Text
@@ -19,22 +20,13 @@ CLAUSE = {"verb": 5, "how": 4, "side": 2, "times": 3}  # a clause as registers; 
 def scan_parser(longest: int = 16) -> AltaProgram:
     """Parse a command: position k shows the number of the k-th reduction."""
 
-    def step(z: Any) -> None:
-        if z["phase"] == DECIDE:
-            _decide(z)
-        elif z["phase"] == EXECUTE:
-            z["action"] = NOTHING
-            if z["action"] == ACCEPT:
-                z["phase"] = DONE
-                return
-            if z["action"] == SHIFT:
-                _shift(z)
-            else:
-                _reduce(z)
-                if z["at_out"]:
-                    z["rule"] = z["action"]
-                _advance(z, "at_out")
-            z["phase"] = DECIDE
+    def accept(z: Any) -> None:
+        z["phase"] = DONE
+
+    def reduced(z: Any) -> None:
+        if z["at_out"]:
+            z["rule"] = z["action"]
+        _advance(z, "at_out")
 
     return alta_program(
         "scan_parser",
@@ -45,7 +37,7 @@ def scan_parser(longest: int = 16) -> AltaProgram:
             categorical("rule", len(REDUCTIONS) + 1),
         ),
         heads=(*_reading(), v_relative("at_out_left", "at_out", -1)),
-        mlp=step,
+        mlp=lambda z: _parse(z, accept, shifted=lambda z: None, reduced=reduced),
         output="rule",
         input_size=len(WORDS),
         positions=longest,
@@ -64,25 +56,19 @@ def scan(memory: int = LONGEST_ACTIONS, words: int = 10) -> AltaProgram:
     done. There are two clauses at most; "after" exchanges them. Then one action is emitted per layer.
     """
 
+    def accept(z: Any) -> None:
+        z["phase"] = EMIT
+        _begin_clause(z, 0)
+
+    def shifted(z: Any) -> None:
+        if z["next"] <= WORDS.index("after"):
+            z["clauses"] = 1
+
     def step(z: Any) -> None:
-        if z["phase"] == DECIDE:
-            _decide(z)
-        elif z["phase"] == EXECUTE:
-            z["action"] = NOTHING
-            if z["action"] == ACCEPT:
-                z["phase"] = EMIT
-                _begin_clause(z, 0)
-                return
-            if z["action"] == SHIFT:
-                _shift(z)
-                if z["next"] <= WORDS.index("after"):
-                    z["clauses"] = 1
-            else:
-                _reduce(z)
-                _understand(z)
-            z["phase"] = DECIDE
-        elif z["phase"] == EMIT:
+        if z["phase"] == EMIT:
             _emit(z)
+        else:
+            _parse(z, accept, shifted, reduced=_understand)
 
     return alta_program(
         "scan",
@@ -126,6 +112,24 @@ def _parsing(first: Any) -> tuple:
 
 def _reading() -> tuple:
     return (qkv("next", "one", "at_next", "word"), v_relative("at_next_left", "at_next", -1))
+
+
+def _parse(z: Any, accept: Callable, shifted: Callable, reduced: Callable) -> None:
+    """Decide in one layer, execute in the next; what else an action does is told."""
+    if z["phase"] == DECIDE:
+        _decide(z)
+    elif z["phase"] == EXECUTE:
+        z["action"] = NOTHING
+        if z["action"] == ACCEPT:
+            accept(z)
+            return
+        z["phase"] = DECIDE
+        if z["action"] == SHIFT:
+            _shift(z)
+            shifted(z)
+        else:
+            _reduce(z)
+            reduced(z)
 
 
 def _decide(z: Any) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from mechgap.algorithms.inputs import nearest
 from mechgap.faithfulness.correlation import mean_interval
-from mechgap.faithfulness.sequence_study import run_sequence_study, sequence_studies
+from mechgap.faithfulness.sequence_study import run_missing, sequence_studies
 from mechgap.programs import program
 from mechgap.programs.tasks import task_of
 from mechgap.report.alta_minimal import generalisation
@@ -51,13 +51,7 @@ def run_alta_item(
         place.mkdir(parents=True, exist_ok=True)
         write_json(place / MINIMAL, {row["program"]: _minimal(row["program"], say) for row in entry["minimal"]})
     studies = sequence_studies(preset, changes)
-    for study in _studies(entry):
-        if (place / study / "manifest.json").exists():
-            say(f"{name}, {study}: finished before")
-            continue
-        recipe = studies[study].recipe
-        say(f"{name}, {study}: {recipe.seeds} network(s), {recipe.steps} steps ({preset})")
-        run_sequence_study(studies[study], place / study, runs=runs / FOLDER)
+    run_missing([studies[name] for name in _studies(entry)], place, runs / FOLDER, say)
 
 
 def alta_table(name: str, folder: str | Path) -> Comparison:

@@ -18,13 +18,53 @@ POSITIONS = ("relative", "absolute")
 
 
 @dataclass(frozen=True)
-class ParitySize:
-    """A Transformer for parity; the paper's by default.
+class TrainedSize:
+    """A Transformer that is trained end to end.
 
     Attributes:
         layers: how many.
         shared: all of them have the same weights.
         positions: "relative" or "absolute".
+    """
+
+    layers: int
+    shared: bool
+    positions: str
+    width: int
+    hidden: int
+    heads: int
+    head_width: int
+
+    def __post_init__(self) -> None:
+        if self.positions not in POSITIONS:
+            raise ValueError(f"positions must be {' or '.join(POSITIONS)}; got {self.positions!r}.")
+
+    @property
+    def config(self) -> TransformerConfig:
+        """What is fixed about it."""
+        return TransformerConfig(shared=self.shared, activation="gelu")
+
+    def size(self, inputs: int, outputs: int, longest: int, span: int) -> TransformerSize:
+        """For so many tokens and classes: with embeddings of `longest` positions, or with biases up to a distance."""
+        absolute = self.positions == "absolute"
+        return TransformerSize(
+            inputs=inputs,
+            outputs=outputs,
+            width=self.width,
+            hidden=self.hidden,
+            heads=self.heads,
+            head_width=self.head_width,
+            layers=self.layers,
+            positions=longest if absolute else None,
+            span=0 if absolute else span,
+        )
+
+
+@dataclass(frozen=True)
+class ParitySize(TrainedSize):
+    """A Transformer for parity; the paper's by default.
+
+    Attributes:
         train_length: the longest text to learn from.
         test_length: the longest text ever.
     """
@@ -40,26 +80,13 @@ class ParitySize:
     test_length: int = 40
 
     def __post_init__(self) -> None:
-        if self.positions not in POSITIONS:
-            raise ValueError(f"positions must be {' or '.join(POSITIONS)}; got {self.positions!r}.")
+        super().__post_init__()
         if not 1 <= self.train_length < self.test_length:
             raise ValueError(f"Give lengths 1 <= train < test; got {self.train_length} and {self.test_length}.")
 
     def transformer(self, key: PRNGKeyArray) -> Transformer:
         """One with random weights."""
-        absolute = self.positions == "absolute"
-        size = TransformerSize(
-            inputs=3,
-            outputs=2,
-            width=self.width,
-            hidden=self.hidden,
-            heads=self.heads,
-            head_width=self.head_width,
-            layers=self.layers,
-            positions=self.test_length + 1 if absolute else None,
-            span=0 if absolute else self.train_length,
-        )
-        return Transformer.init(size, TransformerConfig(shared=self.shared, activation="gelu"), key=key)
+        return Transformer.init(self.size(3, 2, self.test_length + 1, self.train_length), self.config, key=key)
 
 
 def train_parity(size: ParitySize, recipe: Recipe, **options: Any) -> Trained:

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from mechgap.networks.layers import Linear
-from mechgap.networks.transformer import Transformer, TransformerConfig, TransformerSize, watch_layers
+from mechgap.networks.transformer import Transformer, TransformerConfig, TransformerSize, room_for, watch_layers
 from mechgap.programs.alta import AltaProgram, Categorical
 from mechgap.programs.alta_interpreter import batched
 from mechgap.programs.tasks import Task
@@ -111,19 +111,14 @@ def train_probed(program: AltaProgram, task: Task, size: ProbedSize, recipe: Rec
     return train_many(lambda key: Probed.init(program, size, layers, key=key), loss, draw, recipe, **options)
 
 
-def probed_answers(model: Probed, program: AltaProgram, texts: Sequence[str], layers: int) -> list[str]:
-    """What a model answers: the program's output, read off the stream after so many layers."""
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    found = [""] * len(texts)
-    longest = max(len(program.encode(text)) for text in texts)
-    for start in range(0, len(order), 256):
-        part = [order[i % len(order)] for i in range(start, start + 256)]
-        ids, lengths = batched(program, [program.encode(texts[i]) for i in part])
-        wide = np.pad(ids, ((0, 0), (0, longest - ids.shape[1])))
-        said = np.asarray(_said(model, jnp.asarray(wide), jnp.asarray(lengths), program.output, layers))
-        for i, row, length in zip(part, said, lengths, strict=True):
-            found[i] = program.decode(row[:length].tolist())
-    return found
+def run_probed(model: Probed, program: AltaProgram, inputs: Sequence[Sequence[int]], layers: int) -> list[list[int]]:
+    """The program's output at every position, read off the stream after so many layers."""
+    ids, lengths = batched(program, inputs)
+    room = room_for(len(ids)), room_for(ids.shape[1])
+    wide = np.zeros(room, int)
+    wide[: len(ids), : ids.shape[1]] = ids
+    said = _said(model, jnp.asarray(wide), jnp.asarray(np.resize(lengths, room[0])), program.output, layers)
+    return [row[:length].tolist() for row, length in zip(np.asarray(said), lengths, strict=False)]
 
 
 @eqx.filter_jit

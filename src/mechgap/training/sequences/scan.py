@@ -11,10 +11,9 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from mechgap.networks.encoder_decoder import EncoderDecoder
-from mechgap.networks.transformer import TransformerConfig, TransformerSize
 from mechgap.programs.library.scan_grammar import LONGEST_ACTIONS, SYMBOLS, WORDS
 from mechgap.programs.tasks import Task
-from mechgap.training.sequences.end_to_end import POSITIONS
+from mechgap.training.sequences.end_to_end import TrainedSize
 from mechgap.training.sequences.many import Recipe, Trained, train_many
 
 LONGEST_COMMAND = 9  # words
@@ -22,7 +21,7 @@ BEGIN, END = len(SYMBOLS), len(SYMBOLS) + 1  # beside the actions; 0 fills up
 
 
 @dataclass(frozen=True)
-class ScanSize:
+class ScanSize(TrainedSize):
     """An encoder and a decoder for SCAN; the paper's by default. A word, and an action, is a token."""
 
     layers: int = 2
@@ -33,26 +32,10 @@ class ScanSize:
     heads: int = 8
     head_width: int = 128
 
-    def __post_init__(self) -> None:
-        if self.positions not in POSITIONS:
-            raise ValueError(f"positions must be {' or '.join(POSITIONS)}; got {self.positions!r}.")
-
     def network(self, key: PRNGKeyArray) -> EncoderDecoder:
         """One with random weights."""
-        absolute = self.positions == "absolute"
-        size = TransformerSize(
-            inputs=len(WORDS),
-            outputs=len(SYMBOLS) + 2,
-            width=self.width,
-            hidden=self.hidden,
-            heads=self.heads,
-            head_width=self.head_width,
-            layers=self.layers,
-            positions=LONGEST_COMMAND if absolute else None,
-            span=0 if absolute else LONGEST_COMMAND,
-        )
-        config = TransformerConfig(shared=self.shared, activation="gelu")
-        return EncoderDecoder.init(size, config, span=LONGEST_ACTIONS, key=key)
+        size = self.size(len(WORDS), len(SYMBOLS) + 2, LONGEST_COMMAND, LONGEST_COMMAND)
+        return EncoderDecoder.init(size, self.config, span=LONGEST_ACTIONS, key=key)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Trace supervision: an MLP is trained to do what the rules of a program do, the rest is compiled (ALTA C.1)."""
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,15 +92,3 @@ def vector_accuracy(mlp: Mlp, traces: Traces, within: float = 0.1) -> float:
     """How many vectors come out right in all their numbers, weighted by how often they occur."""
     made = traces.before + np.asarray(mlp(jnp.asarray(traces.before)))
     return float(np.average(np.all(np.abs(made - traces.after) < within, axis=1), weights=traces.counts))
-
-
-def answers(program: AltaProgram, run: Callable[..., Any], texts: Sequence[str], layers: int) -> list[str]:
-    """What a network answers, whatever becomes of its execution otherwise; `run` is that of a compiled program."""
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    found = [""] * len(texts)
-    for start in range(0, len(order), 256):
-        part = order[start : start + 256]
-        ran = run([program.encode(texts[i]) for i in part], layers=layers, check=False)
-        for i, outputs in zip(part, ran.outputs, strict=True):
-            found[i] = program.decode(outputs)
-    return found

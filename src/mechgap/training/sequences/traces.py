@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from mechgap.networks.transformer import Transformer, watch_layers
+from mechgap.networks.transformer import Transformer, room_for, watch_layers
 from mechgap.programs.alta import AltaProgram
 from mechgap.programs.alta_interpreter import batched
+from mechgap.programs.minimal import different_rows
 
 TOGETHER = 64
 DIGITS = 6  # what float32 leaves of a mean
@@ -32,12 +33,11 @@ class Traces:
 def trace_vectors(network: Transformer, program: AltaProgram, texts: Sequence[str]) -> Traces:
     """Run a program's compiled network on texts, and collect what its MLP is given and what it makes of it."""
     given = sorted((program.encode(text) for text in texts), key=len)
-    found: dict[bytes, int] = {}
-    width = network.tokens.shape[1]
+    rows, counts, width = [], [], network.tokens.shape[1]
     for start in range(0, len(given), TOGETHER):
         ids, lengths = batched(program, given[start : start + TOGETHER])
         taken = program.interpret(given[start : start + TOGETHER]).layers
-        room = _room(len(ids)), _room(ids.shape[1])
+        room = room_for(len(ids)), room_for(ids.shape[1])
         padded = np.zeros(room, int)
         padded[: len(ids), : ids.shape[1]] = ids
         longer = np.ones(room[0], int)
@@ -47,19 +47,14 @@ def trace_vectors(network: Transformer, program: AltaProgram, texts: Sequence[st
         running = np.arange(int(taken.max()))[:, None] < taken  # [layers, B]
         there = np.moveaxis(running[..., None] & inside, 0, 1)
         pairs = np.concatenate([np.asarray(before)[: len(ids)][there], np.asarray(after)[: len(ids)][there]], axis=-1)
-        pairs = np.ascontiguousarray(np.round(pairs, DIGITS) + 0.0, np.float32)
-        rows = pairs.view(np.dtype((np.void, pairs.strides[0]))).ravel()
-        for row, count in zip(*np.unique(rows, return_counts=True), strict=True):
-            found[row.tobytes()] = found.get(row.tobytes(), 0) + int(count)
-    both = np.frombuffer(b"".join(found), np.float32).reshape(-1, 2 * width)
-    return Traces(both[:, :width], both[:, width:], np.array(list(found.values())))
+        different, times = different_rows(np.asarray(np.round(pairs, DIGITS) + 0.0, np.float32))
+        rows.append(different)
+        counts.append(times)
+    both, total = different_rows(np.concatenate(rows), np.concatenate(counts))
+    return Traces(both[:, :width], both[:, width:], total)
 
 
 @eqx.filter_jit
 def _layers(net: Transformer, ids: Array, lengths: Array, layers: int) -> tuple[Array, Array]:
     seen = jax.vmap(lambda i, n: watch_layers(net, i, n, layers=layers))(ids, lengths)
     return seen.attended, seen.stream
-
-
-def _room(size: int) -> int:
-    return max(8, 1 << (size - 1).bit_length())
