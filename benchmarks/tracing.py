@@ -5,7 +5,8 @@
     C  ours alone: drawing with JAX keys and tracing in float32, one jitted function
 
 Run `make bench`. A second is one of processor time, so that other work on the machine counts for neither side.
-Compilation is excluded; each number is a median; the two sides are timed in turn.
+Compilation is excluded; each number is a median; the two sides are timed in turn, five times, so that a neighbour that
+takes memory bandwidth for a while slows both.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,8 +49,11 @@ ORACLE = ROOT / ".oracle" / "bin" / "python"
 ALGORITHMS = ("bfs", "dfs", "bellman_ford", "dijkstra", "mst_prim", "minimum", "insertion_sort")
 SIZES = (16, 64)
 SEED = 0
-BATCHES = {16: 256, 64: 32}  # by nodes; the reference goes through samples one by one, whatever the batch
-REPEATS, REPEATS_OF_REFERENCE = 100, 15
+# By nodes, as many as suit the caches (a trace of dfs on 64 nodes is 1 MB, others are a sixth of that or less); the
+# reference goes through samples one by one, whatever the batch.
+BATCHES = {16: 256, 64: 32}
+BATCHES_OF_DFS = {16: 256, 64: 16}
+ROUNDS, REPEATS, REPEATS_OF_REFERENCE = 5, 40, 3
 
 
 class Rates(NamedTuple):
@@ -74,12 +79,12 @@ class Reference:
         )
         self.package = self._answer()
 
-    def rate(self, batch: int, **question: Any) -> float:
-        """Samples per second of one job; see oracle_tracing.py for the jobs."""
+    def seconds(self, **question: Any) -> list[float]:
+        """How long one job takes, repeated; see oracle_tracing.py for the jobs."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({**question, "repeats": REPEATS_OF_REFERENCE}) + "\n")
         self._process.stdin.flush()
-        return batch / statistics.median(self._answer())
+        return self._answer()
 
     def close(self) -> None:
         """End the process."""
@@ -95,39 +100,42 @@ class Reference:
         return json.loads(line)
 
 
-def rate(batch: int, work: Callable[[], object]) -> float:
-    """Samples per second: the median of many repetitions, after a warm-up that compiles."""
+def seconds(work: Callable[[], object]) -> list[float]:
+    """How long it takes, repeated, after a warm-up that compiles."""
     for _ in range(3):
         jax.block_until_ready(work())
-    seconds = []
+    found = []
     for _ in range(REPEATS):
         start = time.process_time()
         jax.block_until_ready(work())
-        seconds.append(time.process_time() - start)
-    return batch / statistics.median(seconds)
+        found.append(time.process_time() - start)
+    return found
 
 
 def measure(reference: Reference, name: str, nodes: int, folder: Path) -> Rates:
     """One row: ours and the reference's, on the same inputs and from the same distribution."""
     algorithm = mg.algorithm(name)
-    batch = BATCHES[nodes]
+    batch = (BATCHES_OF_DFS if name == "dfs" else BATCHES)[nodes]
     sampler = algorithm.benchmark_sampler(SEED, nodes, -1, track_max_steps=False)
     inputs = {k: x for k, x in sampler.next(batch).inputs.items() if k not in ("pos", "adj")}
     np.savez(folder / "inputs.npz", **inputs)
-    return Rates(
-        name,
-        nodes,
-        batch,
-        rate(batch, lambda: algorithm.trace(**inputs)),
-        reference.rate(batch, mode="trace", algorithm=name, inputs=str(folder / "inputs.npz")),
-        rate(batch, lambda: sampler.next(batch)),
-        reference.rate(batch, mode="draw", algorithm=name, nodes=nodes, samples=batch, seed=SEED),
-        device_rate(algorithm, nodes, batch),
-    )
+    oracle, draw_and_trace = partial(reference.seconds, algorithm=name), on_device(algorithm, nodes, batch)
+    jobs = {
+        "trace": lambda: seconds(lambda: algorithm.trace(**inputs)),
+        "reference_trace": lambda: oracle(mode="trace", inputs=str(folder / "inputs.npz")),
+        "draw": lambda: seconds(lambda: sampler.next(batch)),
+        "reference_draw": lambda: oracle(mode="draw", nodes=nodes, samples=batch, seed=SEED),
+        "device": lambda: seconds(draw_and_trace),
+    }
+    taken: dict[str, list[float]] = {job: [] for job in jobs}
+    for _ in range(ROUNDS):
+        for job, work in jobs.items():
+            taken[job] += work()
+    return Rates(name, nodes, batch, **{job: batch / statistics.median(found) for job, found in taken.items()})
 
 
-def device_rate(algorithm: Any, nodes: int, batch: int) -> float:
-    """Samples per second when nothing leaves the device."""
+def on_device(algorithm: Any, nodes: int, batch: int) -> Callable[[], tuple]:
+    """Draws and traces; nothing leaves the device."""
 
     @jax.jit
     def draw_and_trace(key: jax.Array) -> tuple:
@@ -141,7 +149,7 @@ def device_rate(algorithm: Any, nodes: int, batch: int) -> float:
         values, lengths, state["key"] = draw_and_trace(state["key"])
         return values, lengths
 
-    return rate(batch, work)
+    return work
 
 
 def table(rows: list[Rates], package: str) -> Table:

@@ -83,8 +83,12 @@ def grow_tree(inputs: dict[str, Array], steps: int, key: str, cumulative: bool) 
     n, real = A.shape[-1], A.dtype
     ids = jnp.arange(n, dtype=jnp.int32)
 
+    def queued(pi: Array, mark: Bool[Array, "*frames batch n"]) -> Bool[Array, "*frames batch n"]:
+        return (source | (pi != ids)) & ~mark  # a node joins the queue when it gets its first parent
+
     def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
-        mark, in_queue = old["left"] < NEVER, (old["joined"] < NEVER) & (old["left"] == NEVER)
+        mark = old["left"] < NEVER
+        in_queue = queued(old["pi"], mark)
         priority = old["key"] + (1.0 - in_queue.astype(real)) * NOT_QUEUED
         u = lowest(priority == smallest(priority))[:, None]
         is_u, frame = ids == u, old["frame"][:, None] + 1
@@ -94,19 +98,16 @@ def grow_tree(inputs: dict[str, Array], steps: int, key: str, cumulative: bool) 
         new = {
             "pi": jnp.where(takes, u, old["pi"]),
             "key": jnp.where(takes, offered, old["key"]),
-            "joined": jnp.where(takes & ~in_queue, frame, old["joined"]),
             "left": jnp.where(is_u, frame, old["left"]),
             "frame": frame[:, 0],
             "u": u[:, 0],
         }
-        return new, jnp.any(is_u & in_queue, axis=-1)
+        return new, jnp.take_along_axis(in_queue, u, axis=1)[:, 0]
 
-    never = jnp.full(source.shape, NEVER, jnp.int32)
     start = {
         "pi": jnp.broadcast_to(ids, source.shape),
         "key": jnp.zeros(source.shape, real),
-        "joined": jnp.where(source, 0, never),
-        "left": never,
+        "left": jnp.full(source.shape, NEVER, jnp.int32),
         "frame": jnp.zeros(source.shape[0], jnp.int32),
         "u": lowest(source),
     }
@@ -115,12 +116,10 @@ def grow_tree(inputs: dict[str, Array], steps: int, key: str, cumulative: bool) 
         return {"pi_h": pointer(state["pi"], real), key: state["key"], "u": state["u"]}
 
     record, last, lengths = unroll(step, start, steps, show)
-    # A node joins and leaves the queue once, so these two follow from when it did.
-    frame = jnp.arange(steps, dtype=jnp.int32)[:, None, None]
-    left = frame >= last["left"]
+    mark = jnp.arange(steps, dtype=jnp.int32)[:, None, None] >= last["left"]
     rest = {
-        "mark": left.astype(real),
-        "in_queue": ((frame >= last["joined"]) & ~left).astype(real),
+        "mark": mark.astype(real),
+        "in_queue": queued(record["pi_h"], mark).astype(real),
         "u": one_hot(record["u"], n, real),
     }
     return Run({**record, **frames_before(lengths, rest)}, {"pi": last["pi"]}, lengths)

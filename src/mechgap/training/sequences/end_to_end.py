@@ -15,6 +15,7 @@ from mechgap.training.sequences.many import Recipe, Trained, train_many
 
 START = 2  # the token before the bits
 POSITIONS = ("relative", "absolute")
+LOOKED_AT = 1024  # examples that tell whether training is enough
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,8 @@ class ParitySize(TrainedSize):
 def train_parity(size: ParitySize, recipe: Recipe, **options: Any) -> Trained:
     """Train Transformers on bits that are drawn anew for every step, see `draw_bits`; options as for `train_many`."""
 
-    def draw(key: PRNGKeyArray) -> tuple[Array, Array]:
-        return jax.vmap(lambda k: draw_bits(k, size.train_length))(jax.random.split(key, recipe.batch))
+    def draw(key: PRNGKeyArray, count: int = recipe.batch) -> tuple[Array, Array]:
+        return jax.vmap(lambda k: draw_bits(k, size.train_length))(jax.random.split(key, count))
 
     def loss(net: Transformer, batch: tuple[Array, Array]) -> Array:
         ids, lengths = batch
@@ -101,7 +102,7 @@ def train_parity(size: ParitySize, recipe: Recipe, **options: Any) -> Trained:
         odd = jnp.sum(jnp.where(ids == 1, 1, 0), axis=1) % 2
         return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), odd[:, None], axis=1))
 
-    fresh = draw(jax.random.key(10**6))
+    fresh = draw(jax.random.key(10**6), LOOKED_AT)
 
     def accuracy(nets: Any) -> np.ndarray:
         made = _predict(nets, *fresh, size.layers)

@@ -84,7 +84,7 @@ def supervise(
 
 def with_mlp(network: Transformer, mlp: Mlp) -> Transformer:
     """The compiled Transformer with a trained MLP."""
-    config = replace(network.config, activation="relu", precision=None)
+    config = replace(network.config, activation="relu")  # what is compiled keeps the precision that it needs
     return replace(network, block=replace(network.block, mlp=mlp.layers), config=config)
 
 
