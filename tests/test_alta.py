@@ -518,6 +518,28 @@ def test_what_is_refused_when_a_program_is_made(changes: dict[str, Any], message
         alta_program("test", **given)
 
 
+def test_everything_wrong_with_a_program_is_said_at_once() -> None:
+    drafts = (X, categorical("p", 0), categorical("q", 2, 5), numeric("v", (1.0, 0.5)))
+    heads = (v_relative("h", "nobody", 1), v_relative("fine", "p", 1), qkv("w", "x", "x", "v", buckets=(0, 1)))
+    with pytest.raises(ValueError, match="Program 'test' is not well formed") as refused:
+        alta_program("test", variables=drafts, heads=heads, output="y", input_size=4, layers=-1, halt=("p", 1))
+    assert [line.split(";")[0].strip() for line in str(refused.value).split("\n")[1:]] == [
+        "layers must be a whole number that is not negative",
+        "'p' needs 1 value or more",
+        "'v' needs buckets that rise, all of them float32",
+        "head 'h' reads 'nobody' as its value",
+        "the output 'y' is not a variable",
+    ]
+    with pytest.raises(ValueError, match=r"'q' cannot start as 5.*\n.*head 'h' reads 'nobody'"):
+        alta_program("test", variables=drafts[:3], heads=heads[:2], output="x", input_size=4, layers=1)
+    same = [Rule((("x", frozenset({i, 3})),), "x", i) for i in range(3)]
+    with pytest.raises(ValueError, match="not well formed") as refused:
+        alta_program("test", variables=(X,), mlp=same, output="x", input_size=4, layers=1)
+    assert str(refused.value).count("two rules write 'x' at once") == 3
+    with pytest.raises(RuleError, match=r"^Program 'test': the function reads 'nobody'"):
+        alta_program("test", variables=(X,), mlp=lambda z: z["nobody"], output="x", input_size=4, layers=1)
+
+
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [

@@ -19,8 +19,8 @@ from mechgap.programs.alta import (
     Variable,
     output_of,
 )
-from mechgap.programs.alta_checks import draft_problems, rule_problems, structure_problems
-from mechgap.programs.alta_rules import as_value, member_value, minimised, rules_of_function
+from mechgap.programs.alta_checks import draft_problems, rule_problems, size_problems, structure_problems
+from mechgap.programs.alta_rules import RuleError, as_value, member_value, minimised, rules_of_function
 from mechgap.programs.alta_rules import pure as pure
 
 
@@ -128,22 +128,45 @@ def alta_program(
         description: one line.
     """
     drafts, heads = tuple(variables), tuple(heads)
-    problems = list(draft_problems(drafts, input_size, positions, halt, layers))
-    made = () if problems else tuple(d.made(input_size, positions) for d in drafts)
-    problems = problems or list(structure_problems(made, heads, output, halt))
-    if problems:
-        raise ValueError(f"Program {name!r} is not well formed:\n  " + "\n  ".join(problems))
+    made = _made(name, drafts, heads, output, input_size, positions, halt, layers)
     own = {v.name: v for v in made}
     readable = own | {h.name: output_of(h, own[h.value]) for h in heads}
     nullable = frozenset(h.name for h in heads)
-    given = rules_of_function(mlp, readable, nullable) if callable(mlp) else tuple(mlp)
-    problems = list(rule_problems(given, readable, nullable, compare=not callable(mlp)))
-    if problems:
-        shown = problems[:12] + ([f"... and {len(problems) - 12} more"] if len(problems) > 12 else [])
-        raise ValueError(f"Program {name!r} is not well formed:\n  " + "\n  ".join(shown))
+    try:
+        given = rules_of_function(mlp, readable, nullable) if callable(mlp) else tuple(mlp)
+    except RuleError as error:
+        raise RuleError(f"Program {name!r}: {error}") from error.__cause__
+    _refuse(name, list(rule_problems(given, readable, nullable, compare=not callable(mlp))))
     most = layers if layers is not None else MOST_LAYERS
     rules = minimised(given, readable, nullable)
     return AltaProgram(name, input_size, positions, made, heads, rules, output, halt, most, causal, text, description)
+
+
+def _made(
+    name: str,
+    drafts: tuple["Draft", ...],
+    heads: tuple[Head, ...],
+    output: str,
+    input_size: int,
+    positions: int | None,
+    halt: Any,
+    layers: int | None,
+) -> tuple[Variable, ...]:
+    """The variables of drafts that fit together with everything else."""
+    of_sizes = list(size_problems(input_size, positions, halt, layers))
+    of_drafts = {draft.name: list(draft_problems(draft, positions)) for draft in drafts}
+    doubtful = frozenset(draft for draft, found in of_drafts.items() if found or of_sizes)
+    made = tuple(draft.made(input_size, positions) for draft in drafts if draft.name not in doubtful)
+    ends = halt if isinstance(halt, tuple) and len(halt) == 2 else None
+    fit = structure_problems(made, heads, output, ends, doubtful)
+    _refuse(name, [*of_sizes, *itertools.chain.from_iterable(of_drafts.values()), *fit])
+    return made
+
+
+def _refuse(name: str, problems: list[str]) -> None:
+    if problems:
+        shown = problems[:12] + ([f"... and {len(problems) - 12} more"] if len(problems) > 12 else [])
+        raise ValueError(f"Program {name!r} is not well formed:\n  " + "\n  ".join(shown))
 
 
 class RuleBuilder:

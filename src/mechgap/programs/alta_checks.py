@@ -44,12 +44,10 @@ def _conflicts(rules: list[Rule]) -> Iterator[str]:
             if all(mine[n] & values for n, values in other.tests if n in mine):
                 both = f"'{rule}' and '{other}'"
                 yield f"two rules write {rule.target!r} at once: {both}. Let one variable tell them apart."
-                return
 
 
-def draft_problems(
-    drafts: Sequence[Any], input_size: int, positions: int | None, halt: Any, layers: int | None
-) -> Iterator[str]:
+def size_problems(input_size: int, positions: int | None, halt: Any, layers: int | None) -> Iterator[str]:
+    """What is wrong with the sizes and the end of a program."""
     if not isinstance(input_size, int) or input_size < 1:
         yield f"input_size must be 1 or more; got {input_size!r}."
     if positions is not None and (not isinstance(positions, int) or positions < 1):
@@ -60,24 +58,32 @@ def draft_problems(
         yield f"layers must be a whole number that is not negative; got {layers!r}."
     if halt is not None and (not isinstance(halt, tuple) or len(halt) != 2):
         yield f"halt must be (variable, value); got {halt!r}."
-    for draft in drafts:
-        if draft.from_input is not None and draft.from_position is not None:
-            yield f"{draft.name!r} starts from the input and from the position; give one."
-        if draft.from_position is not None and positions is None:
-            yield f"{draft.name!r} starts from its position; say how many there can be, positions=."
-        if draft.kind is Categorical and (not isinstance(draft.fields["size"], int) or draft.fields["size"] < 1):
-            yield f"{draft.name!r} needs 1 value or more; got {draft.fields['size']!r}."
-        if draft.kind is Numeric and not _are_buckets(draft.fields["buckets"]):
-            yield f"{draft.name!r} needs buckets that rise, all of them float32; got {list(draft.fields['buckets'])}."
-        if draft.kind is SetOf and any(i not in range(draft.fields["size"]) for s in draft.fields["sets"] for i in s):
-            yield f"{draft.name!r} holds sets of numbers below {draft.fields['size']}; some are not."
+
+
+def draft_problems(draft: Any, positions: int | None) -> Iterator[str]:
+    """What is wrong with a draft, so that no variable can be made of it."""
+    if draft.from_input is not None and draft.from_position is not None:
+        yield f"{draft.name!r} starts from the input and from the position; give one."
+    if draft.from_position is not None and positions is None:
+        yield f"{draft.name!r} starts from its position; say how many there can be, positions=."
+    if draft.kind is Categorical and (not isinstance(draft.fields["size"], int) or draft.fields["size"] < 1):
+        yield f"{draft.name!r} needs 1 value or more; got {draft.fields['size']!r}."
+    if draft.kind is Numeric and not _are_buckets(draft.fields["buckets"]):
+        yield f"{draft.name!r} needs buckets that rise, all of them float32; got {list(draft.fields['buckets'])}."
+    if draft.kind is SetOf and any(i not in range(draft.fields["size"]) for s in draft.fields["sets"] for i in s):
+        yield f"{draft.name!r} holds sets of numbers below {draft.fields['size']}; some are not."
 
 
 def structure_problems(
-    variables: tuple[Variable, ...], heads: tuple[Head, ...], output: str, halt: tuple[str, int] | None
+    variables: Sequence[Variable],
+    heads: Sequence[Head],
+    output: str,
+    halt: tuple[str, int] | None,
+    doubtful: frozenset[str] = frozenset(),
 ) -> Iterator[str]:
+    """What does not fit together. Of `doubtful` variables only the name is known, so nothing is said against it."""
     own, outputs = {v.name: v for v in variables}, {h.name for h in heads}
-    names = [v.name for v in variables] + [h.name for h in heads]
+    names = [v.name for v in variables] + [h.name for h in heads] + sorted(doubtful)
     for twice in sorted({n for n in names if names.count(n) > 1}):
         yield f"the name {twice!r} is given twice; every variable and head needs its own."
     for v in variables:
@@ -92,18 +98,20 @@ def structure_problems(
                     f"head {h.name!r} reads {name!r} as its {role}, the output of a head of the same layer, which is "
                     f"not there yet; copy it into a variable first, and read that in the next layer."
                 )
-            elif name is not None and name not in own:
+            elif name is not None and name not in own and name not in doubtful:
                 yield f"head {h.name!r} reads {name!r} as its {role}; there are {', '.join(own)}."
-            elif (h.query is None) != (h.key is None):
-                yield f"head {h.name!r} needs both a query and a key, or neither."
+        if (h.query is None) != (h.key is None):
+            yield f"head {h.name!r} needs both a query and a key, or neither."
         yield from _head_problems(h, own)
-    if output not in own:
+    if output not in own and output not in doubtful:
         yield f"the output {output!r} is not a variable; there are {', '.join(own)}."
-    elif not isinstance(own[output], Categorical):
+    elif output in own and not isinstance(own[output], Categorical):
         yield f"the output {output!r} must be categorical."
-    if halt is not None and (halt[0] not in own or not isinstance(own[halt[0]], Categorical)):
+    if halt is None or halt[0] in doubtful:
+        return
+    if halt[0] not in own or not isinstance(own[halt[0]], Categorical):
         yield f"halt reads {halt[0]!r}, which is not a categorical variable; there are {', '.join(own)}."
-    elif halt is not None and not own[halt[0]].holds(halt[1]):
+    elif not own[halt[0]].holds(halt[1]):
         yield f"halt waits for {halt[0]} = {halt[1]!r}, which is not one of its values."
 
 
@@ -117,7 +125,8 @@ def _head_problems(head: Head, own: Mapping[str, Variable]) -> Iterator[str]:
         yield f"head {head.name!r} compares {query.name!r} ({query.size} values) with {key.name!r} ({key.size} values)."
     if isinstance(value, SetOf):
         yield f"head {head.name!r} cannot average sets: its value {value.name!r} must be categorical or a number."
-    if head.buckets is not None and (not isinstance(value, Numeric) or not _are_buckets(head.buckets)):
+    counts = value is None or isinstance(value, Numeric)  # what is not known is said elsewhere
+    if head.buckets is not None and not (counts and _are_buckets(head.buckets)):
         yield f"head {head.name!r}: buckets are for numbers, and rise; got {list(head.buckets)}."
     if any(not isinstance(distance, int) for distance in head.relative):
         yield f"head {head.name!r}: relative positions are whole numbers; got {sorted(head.relative)}."

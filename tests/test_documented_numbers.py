@@ -1,0 +1,65 @@
+"""Numbers in the pages that people read are those of the files under results/."""
+
+import json
+import re
+import statistics
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ALGORITHMS = ("bfs", "bellman_ford")
+DISTANCES = {
+    "all rows": "internal/rows",
+    "decisive rows": "internal/decisive",
+    "idle rows": "internal/idle",
+    "Eq. 24 to the letter": "internal/eq24",
+    "hints right (`external/meant`)": "external/meant",
+}
+
+
+def read(name: str, algorithm: str) -> object:
+    return json.loads((ROOT / "results" / algorithm / name).read_text())
+
+
+def rows(page: str) -> dict[str, list[str]]:
+    lines = [line for line in (ROOT / page).read_text().splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in line.split(" | ")] for line in lines]
+    return {row[0].removeprefix("| "): [cell.removesuffix(" |") for cell in row[1:]] for row in cells}
+
+
+def score(algorithm: str, kind: str) -> str:
+    values = [100 * network[kind] for network in read("metrics.json", algorithm)]
+    return f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f} ({max(values):.2f})"
+
+
+@pytest.mark.parametrize("row", DISTANCES)
+def test_distances_to_the_compiled_network(row: str) -> None:
+    found = [read("gap.json", name)["measures"][split] for name in ALGORITHMS for split in ("validation", "test")]
+    meant = [f"{x['mean']:.3f} [{x['low']:.3f}, {x['high']:.3f}]" for x in (m[DISTANCES[row]] for m in found)]
+    assert rows("docs/faithfulness.md")[row] == meant
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_scores(algorithm: str) -> None:
+    assert rows("docs/performance.md")[algorithm][:2] == [score(algorithm, "test_best"), score(algorithm, "test_last")]
+
+
+def test_the_score_in_the_readme() -> None:
+    (said,) = re.findall(r"reach (\S+ ± \S+ \(max \S+\))", (ROOT / "README.md").read_text())
+    assert said.replace("max ", "") == score("bfs", "test_best")
+
+
+def test_rates_of_tracing() -> None:
+    shown = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in (ROOT / "docs/performance.md").read_text().splitlines()
+        if re.match(r"\| \w+ \| \d+ \| \d+ \|", line) and line.count("x |") == 2
+    ]
+    measured = json.loads((ROOT / "results/tracing.json").read_text())
+    rates = ("trace", "reference_trace", "draw", "reference_draw")
+    for row, said in zip(measured, shown, strict=True):
+        a, b, c, d = (f"{row[rate]:,.0f}" for rate in rates)
+        ratios = (f"{row[ours] / row[f'reference_{ours}']:.0f}x" for ours in ("trace", "draw"))
+        label = [row["algorithm"], str(row["nodes"]), str(row["batch"])]
+        assert said == [*label, a, b, next(ratios), c, d, next(ratios), f"{row['device']:,.0f}"]
