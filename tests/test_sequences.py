@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,10 +25,10 @@ from mechgap.report.paper import alta
 from mechgap.report.paper.alta import alta_items, alta_table, printed_numbers
 from mechgap.report.paper.document import document
 from mechgap.training.checkpoint import write_json
-from mechgap.training.sequences.end_to_end import ParitySize, draw_bits, predictions, train_parity
+from mechgap.training.sequences.end_to_end import ParitySize, draw_bits, parity_logits, predictions, train_parity
 from mechgap.training.sequences.many import Recipe, train_many
 from mechgap.training.sequences.probed import Executions, ProbedSize, run_probed, train_probed
-from mechgap.training.sequences.scan import BEGIN, END, Commands, ScanSize, scan_right, train_scan
+from mechgap.training.sequences.scan import BEGIN, END, Commands, ScanSize, action_logits, scan_right, train_scan
 from mechgap.training.sequences.supervise import MlpSize, supervise, vector_accuracy, with_mlp
 from mechgap.training.sequences.traces import trace_vectors
 
@@ -66,6 +67,7 @@ def test_other_tasks() -> None:
         (lambda: task_of(mg.program("reverse")), "no task with a training set for 'reverse'"),
         (lambda: ParitySize(positions="sinusoidal"), "relative or absolute; got 'sinusoidal'"),
         (lambda: ParitySize(train_length=9, test_length=9), "1 <= train < test; got 9 and 9"),
+        (lambda: ScanSize(precision="half"), "one of BF16_BF16_F32, default, highest; got 'half'"),
         (lambda: Recipe(0, 1, 0.1), "steps must be at least 1; got 0"),
         (lambda: Recipe(1, 1, 0.1, optimiser="sgd"), "one of adam, adafactor; got 'sgd'"),
     ],
@@ -115,6 +117,57 @@ def test_several_seeds_train_as_one_does_and_go_on_where_they_were_killed(tmp_pa
     assert resumed.losses.shape == (3, 2)
     with pytest.raises(ValueError, match="is of another model"):
         train(seeds=3, folder=tmp_path / "run")
+
+
+def test_training_ends_where_it_is_enough_and_does_not_go_on(tmp_path: Path) -> None:
+    """A look is taken every ten chunks; a training that had enough has it after a kill, too."""
+
+    def train(shares: list[float], **options: Any) -> Any:
+        return train_many(
+            lambda key: {"w": jax.random.normal(key, (3,))},
+            lambda model, batch: jnp.sum((model["w"] - batch) ** 2),
+            lambda key: jax.random.normal(key, (3,)),
+            Recipe(50, 4, 0.1, seeds=2, chunk=1, enough=1.0),
+            accuracy=lambda models: np.array([1.0, shares.pop(0)]),
+            quiet=True,
+            **options,
+        )
+
+    first = train([0.9, 0.99, 1.0], folder=tmp_path)
+    assert (first.steps, first.ended) == (30, "enough")
+    again = train([], folder=tmp_path)
+    assert (again.steps, again.ended) == (30, "enough")
+    np.testing.assert_array_equal(again.models["w"], first.models["w"])
+    never = train([0.9] * 5)
+    assert (never.steps, never.ended) == (50, "all steps")
+
+
+def products(compute: Any) -> list[str]:
+    """What every matrix product of a computation asks for."""
+    lines = jax.jit(compute).lower().as_text().splitlines()
+    return [line for line in lines if "dot_general" in line]
+
+
+@pytest.mark.parametrize("precision", ["BF16_BF16_F32", "highest"])
+def test_all_products_have_the_precision_of_the_size(precision: str) -> None:
+    """Of both networks, and of their gradients."""
+    small = {"width": 8, "hidden": 8, "heads": 2, "head_width": 4, "layers": 2, "precision": precision}
+    parity, scan = ParitySize(**small), ScanSize(**small)
+    net, both = parity.transformer(jax.random.key(0)), scan.network(jax.random.key(0))
+    ids, length = jnp.array([2, 1, 0]), jnp.array(3)
+    task = scan_task("length")
+    given = Commands.of(task, task.train[:2])
+    arrays = tuple(jnp.asarray(x) for x in (given.read, given.lengths, given.written))
+    sums = (
+        lambda w: jnp.sum(parity_logits(w, ids, length, 2)),
+        lambda w: jnp.sum(action_logits(w, arrays, 2)),
+    )
+    sign = "lhs_precision_type = bf16" if precision.startswith("BF16") else "precision = [HIGHEST, HIGHEST]"
+    for total, model in zip(sums, (net, both), strict=True):
+        weights, fixed = eqx.partition(model, eqx.is_inexact_array)
+        found = products(lambda f=total, w=weights, x=fixed: jax.grad(lambda v: f(eqx.combine(v, x)))(w))
+        assert len(found) > 10
+        assert [line for line in found if sign not in line] == []
 
 
 # Trace supervision
@@ -253,8 +306,8 @@ def test_the_papers_settings() -> None:
     assert absolute.recipe == Recipe(50_000, 256, 1e-4, "adam")
     assert counted.recipe == Recipe(400_000, 256, 1e-4, "adam")
     whole = studies["absolute_40_shared"]
-    assert whole.transformer == ParitySize(40, True, "absolute", 512, 2048, 6, 64, 20, 40)
-    assert whole.recipe == Recipe(50_000, 128, 5e-4, "adafactor")
+    assert whole.transformer == ParitySize(40, True, "absolute", 512, 2048, 6, 64, "BF16_BF16_F32", 20, 40)
+    assert whole.recipe == Recipe(50_000, 64, 5e-4, "adafactor", enough=1.0)
 
 
 @pytest.mark.parametrize(

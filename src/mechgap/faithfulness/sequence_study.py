@@ -1,7 +1,7 @@
 """One training of ALTA's section on learnability: train, test on longer inputs, measure, keep as one small folder.
 
 config.json     all settings
-manifest.json   versions, device, date, times, steps
+manifest.json   versions, device, date, times, steps, and whether these were all or fewer were enough
 metrics.json    per seed: the share of right answers on every slice of the test set
 and of parity:
 curves.json     per seed: right answers by length and by number of ones, and the mean prediction by number of ones
@@ -128,6 +128,7 @@ def run_sequence_study(
         **made_with(),
         "date": datetime.now(UTC).date().isoformat(),
         "steps": trained.steps,
+        "ended": trained.ended,
         "times": {"train_s": round(trained.seconds, 1), "all_s": round(time.perf_counter() - begun, 1)},
     }
     write_json(folder / "metrics.json", metrics)

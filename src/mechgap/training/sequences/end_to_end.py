@@ -15,6 +15,7 @@ from mechgap.training.sequences.many import Recipe, Trained, train_many
 
 START = 2  # the token before the bits
 POSITIONS = ("relative", "absolute")
+PRECISIONS = ("BF16_BF16_F32", "default", "highest")  # as JAX calls them; on a CPU all of them are float32
 LOOKED_AT = 1024  # examples that tell whether training is enough
 
 
@@ -26,6 +27,8 @@ class TrainedSize:
         layers: how many.
         shared: all of them have the same weights.
         positions: "relative" or "absolute".
+        precision: of matrix products. "BF16_BF16_F32" multiplies bfloat16 and adds up float32, several times faster on
+            an accelerator; everything between the products stays float32.
     """
 
     layers: int
@@ -35,15 +38,18 @@ class TrainedSize:
     hidden: int
     heads: int
     head_width: int
+    precision: str
 
     def __post_init__(self) -> None:
         if self.positions not in POSITIONS:
             raise ValueError(f"positions must be {' or '.join(POSITIONS)}; got {self.positions!r}.")
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {self.precision!r}.")
 
     @property
     def config(self) -> TransformerConfig:
         """What is fixed about it."""
-        return TransformerConfig(shared=self.shared, activation="gelu")
+        return TransformerConfig(shared=self.shared, activation="gelu", precision=self.precision)
 
     def size(self, inputs: int, outputs: int, longest: int, span: int) -> TransformerSize:
         """For so many tokens and classes: with embeddings of `longest` positions, or with biases up to a distance."""
@@ -77,6 +83,7 @@ class ParitySize(TrainedSize):
     hidden: int = 2048
     heads: int = 6
     head_width: int = 64
+    precision: str = PRECISIONS[0]
     train_length: int = 20
     test_length: int = 40
 

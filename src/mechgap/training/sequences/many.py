@@ -16,8 +16,9 @@ from jaxtyping import Array, PRNGKeyArray
 from mechgap.storage import read_tensors, write_tensors
 from mechgap.training.progress import Watch
 
-FORMAT, FILE = "mechgap.sequences.state/1", "state.safetensors"
+FORMAT, FILE = "mechgap.sequences.state/2", "state.safetensors"
 CHECKPOINT_SECONDS = 60.0
+ALL_STEPS, ENOUGH = "all steps", "enough"  # how a training ends
 OPTIMISERS = {"adam": optax.adam, "adafactor": lambda rate: optax.adafactor(rate, min_dim_size_to_factor=32)}
 
 
@@ -55,12 +56,19 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Trained:
-    """Models with a leading seed axis, how many steps they took, and the mean loss of every chunk [chunks, seeds]."""
+    """Models with a leading seed axis.
+
+    Attributes:
+        steps: how many they took.
+        losses: the mean loss of every chunk [chunks, seeds].
+        ended: `ALL_STEPS`, or `ENOUGH` where the recipe's share of right answers was reached before.
+    """
 
     models: Any
     steps: int
     losses: np.ndarray
     seconds: float
+    ended: str
 
 
 def train_many(
@@ -107,12 +115,12 @@ def train_many(
         return carry, jnp.mean(values)
 
     advance = jax.jit(jax.vmap(many_steps, in_axes=(0, 0, None, None)), static_argnums=3)
-    step, losses, state = _resumed(folder, state)
+    step, losses, state, ended = _resumed(folder, state)
     data_keys = jax.vmap(lambda k: jax.random.fold_in(k, 1))(keys)
     begun = saved = time.perf_counter()
     with Watch(title, recipe.steps, step, recipe.seeds, quiet) as watch:
         watch.start()
-        while step < recipe.steps:
+        while step < recipe.steps and ended != ENOUGH:
             count = min(recipe.chunk, recipe.steps - step)
             state, value = advance(state, data_keys, jnp.uint32(step), count)
             step += count
@@ -120,30 +128,31 @@ def train_many(
             share = float("nan")
             if recipe.enough is not None and accuracy is not None and len(losses) % 10 == 0:
                 share = float(np.min(accuracy(eqx.combine(state[0], fixed))))
+            ended = ENOUGH if recipe.enough is not None and share >= recipe.enough else ALL_STEPS
             watch.report(step, float(np.mean(losses[-1])), share, int(np.sum(~np.isfinite(losses[-1]))))
             if folder is not None and time.perf_counter() - saved > CHECKPOINT_SECONDS:
-                _save(folder, step, losses, state)
+                _save(folder, step, losses, state, ended)
                 saved = time.perf_counter()
-            if recipe.enough is not None and share >= recipe.enough:
-                break
     if folder is not None:
-        _save(folder, step, losses, state)
-    return Trained(eqx.combine(state[0], fixed), step, np.stack(losses), time.perf_counter() - begun)
+        _save(folder, step, losses, state, ended)
+    return Trained(eqx.combine(state[0], fixed), step, np.stack(losses), time.perf_counter() - begun, ended)
 
 
-def _save(folder: str | Path, step: int, losses: list[np.ndarray], state: Any) -> None:
+def _save(folder: str | Path, step: int, losses: list[np.ndarray], state: Any, ended: str) -> None:
     leaves = {f"{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(state))}
-    write_tensors(Path(folder) / FILE, leaves | {"losses": np.stack(losses)}, {"format": FORMAT, "step": step})
+    header = {"format": FORMAT, "step": step, "ended": ended}
+    write_tensors(Path(folder) / FILE, leaves | {"losses": np.stack(losses)}, header)
 
 
-def _resumed(folder: str | Path | None, state: Any) -> tuple[int, list[np.ndarray], Any]:
+def _resumed(folder: str | Path | None, state: Any) -> tuple[int, list[np.ndarray], Any, str]:
     if folder is None or not (Path(folder) / FILE).exists():
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)
-        return 0, [], state
+        return 0, [], state, ALL_STEPS
     tensors, header = read_tensors(Path(folder) / FILE, FORMAT)
     leaves, structure = jax.tree.flatten(state)
     found = [tensors.get(f"{i}") for i in range(len(leaves))]
     if any(x is None or x.shape != leaf.shape for x, leaf in zip(found, leaves, strict=True)):
         raise ValueError(f"{Path(folder) / FILE} is of another model; give another folder.")
-    return int(header["step"]), list(tensors["losses"]), jax.tree.unflatten(structure, [jnp.asarray(x) for x in found])
+    whole = jax.tree.unflatten(structure, [jnp.asarray(x) for x in found])
+    return int(header["step"]), list(tensors["losses"]), whole, str(header["ended"])

@@ -8,12 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from mechgap.networks.encoder_decoder import EncoderDecoder
 from mechgap.programs.library.scan_grammar import LONGEST_ACTIONS, SYMBOLS, WORDS
 from mechgap.programs.tasks import Task
-from mechgap.training.sequences.end_to_end import TrainedSize
+from mechgap.training.sequences.end_to_end import PRECISIONS, TrainedSize
 from mechgap.training.sequences.many import Recipe, Trained, train_many
 
 LONGEST_COMMAND = 9  # words
@@ -31,6 +31,7 @@ class ScanSize(TrainedSize):
     hidden: int = 512
     heads: int = 8
     head_width: int = 128
+    precision: str = PRECISIONS[0]
 
     def network(self, key: PRNGKeyArray) -> EncoderDecoder:
         """One with random weights."""
@@ -68,10 +69,10 @@ def train_scan(size: ScanSize, task: Task, recipe: Recipe, **options: Any) -> Tr
         return tuple(x[at] for x in arrays)
 
     def loss(net: EncoderDecoder, batch: tuple[Array, ...]) -> Array:
-        read, lengths, written = batch
-        logits = jax.vmap(lambda r, n, w: net(r, n, w[:-1], size.layers))(read, lengths, written)
-        chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), written[:, 1:, None], axis=-1)[..., 0]
-        counted = written[:, 1:] > 0
+        meant = batch[-1][:, 1:]
+        logits = action_logits(net, batch, size.layers)
+        chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), meant[..., None], axis=-1)[..., 0]
+        counted = meant > 0
         return -jnp.sum(jnp.where(counted, chosen, 0)) / jnp.sum(counted)
 
     some = tuple(x[:: max(1, len(given.read) // 512)] for x in arrays)
@@ -80,6 +81,14 @@ def train_scan(size: ScanSize, task: Task, recipe: Recipe, **options: Any) -> Tr
         return np.asarray(_right(nets, some, size.layers)).mean(1)
 
     return train_many(size.network, loss, draw, recipe, accuracy=accuracy, **options)
+
+
+def action_logits(
+    net: EncoderDecoder, commands: tuple[Array, ...], layers: int
+) -> Float[Array, "commands actions tokens"]:
+    """What the decoder says after every token that is written, for the arrays of `Commands`."""
+    with jax.default_matmul_precision(net.config.precision):  # the decoder's own; the encoder sees to its own
+        return jax.vmap(lambda r, n, w: net(r, n, w[:-1], layers))(*commands)
 
 
 def scan_right(
@@ -96,11 +105,10 @@ def scan_right(
 
 @eqx.filter_jit
 def _right(nets: EncoderDecoder, commands: tuple[Array, ...], layers: int) -> Array:
-    read, lengths, written = commands
+    meant = commands[-1][:, 1:]
 
     def one(net: EncoderDecoder) -> Array:
-        logits = jax.vmap(lambda r, n, w: net(r, n, w[:-1], layers))(read, lengths, written)
-        said = jnp.argmax(logits, axis=-1)
-        return jnp.all((said == written[:, 1:]) | (written[:, 1:] == 0), axis=1)
+        said = jnp.argmax(action_logits(net, commands, layers), axis=-1)
+        return jnp.all((said == meant) | (meant == 0), axis=1)
 
     return jax.lax.map(one, nets)
