@@ -92,7 +92,7 @@ PRINTED = {  # typed from the paper, a second time
     "table10": [(98.30, 0.97, 100.00), (12.74, 3.44, 18.21), (90.63, 1.27, 92.77)],
     "table2": [(86.59, 5.97, 92.24), (90.67, 1.40, 92.72)],
     "table12": [(99.92, 0.28, 100.00), (99.72, 0.95, 100.00)],
-    "table13": [(97.31, 0.92, 98.93), (97.81, 0.88, 99.41)],
+    "table13": [(97.31, 0.92, 98.93), (97.81, 0.88, 99.41)] * 2,
     "table14": [(16.49, 2.45, 20.61), (98.74, 0.98, 100.00), (90.14, 1.15, 91.80)],
     "table15": [(38.97, 8.35, 59.13), *[(74.38, 10.29, 88.77)] * 2, (81.60, 11.32, 99.56), (93.32, 6.89, 99.32)],
     "table16": [(80.77, 14.83, 97.66), (82.04, 15.55, 100.00)],
@@ -168,7 +168,7 @@ def test_a_score_near_the_printed_one_is_reproduced(tmp_path: Path) -> None:
     assert first.ours == "99.60 ± 0.53 (100.00)"
     low, high = (float(x) for x in first.interval.split(" to "))
     assert 99.0 <= low <= 99.6 <= high <= 100.0
-    assert second.verdict == "reproduced", "two standard deviations are those of the wider sample"
+    assert second.verdict == "differs: no reason found yet", "a wide sample reproduces nothing by being wide"
 
 
 @pytest.mark.parametrize(("score", "verdict"), [(99.37, "reproduced"), (99.35, "differs: no reason found yet")])

@@ -26,7 +26,7 @@ Scores are percentages of the benchmark's test split at 64 nodes unless said oth
 (maximum) over networks that did not diverge, at the best validation, as in the paper; beside it stands the score
 after the last step. Intervals are 95 % bootstrap intervals of the mean. Verdicts:
 
-- **reproduced**: our mean is within two standard deviations (the larger of both) of the printed one; a printed
+- **reproduced**: our mean is within two of the printed standard deviations of the printed one; a printed
   correlation lies in our interval; a curve rises or falls as described, by more than 0.02.
 - **differs**: it is not so; with the reason as far as it is known.
 - **cannot be as printed**: whatever is trained.
