@@ -617,6 +617,7 @@ def run_scan(given: list[str]) -> None:
 BY_LENGTH = sorted(SCAN, key=lambda c: (len(actions(c)), len(c), c))
 
 
+@pytest.mark.slow
 def test_300_scan_commands_of_all_lengths() -> None:
     assert {len(actions(c)) for c in BY_LENGTH[::69]} == {len(actions(c)) for c in SCAN}
     run_scan(BY_LENGTH[::69])

@@ -29,7 +29,9 @@ COMPILED = {
 FRAMES = {1: 3, 4: 6, 7: 9}  # one T per size, so that few programs are compiled
 
 
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n.endswith("double") else n for n in COMPILED]
+)
 @given(weighted_graphs())
 def test_the_law(name: str, graph: tuple[np.ndarray, int]) -> None:
     """Reference trace == interpreter == compiled network, wherever a choice is clearer than the resolution."""

@@ -182,6 +182,7 @@ def test_an_untrained_network_and_uniform_attention_are_far(measured: mg.Gap) ->
     assert len(far["untrained"]["internal/rows"]) == 8
 
 
+@pytest.mark.slow
 def test_the_gap_does_not_change_when_nodes_are_relabelled(ensemble: mg.Ensemble, compiled: mg.Compiled) -> None:
     on = probe(CONFIG, "validation", 6, compiled)
     order = np.array([3, 1, 4, 0, 2])

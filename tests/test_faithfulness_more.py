@@ -93,6 +93,7 @@ def test_distances_between_networks_by_hand() -> None:
     np.testing.assert_allclose(attention_distances(attention, inside)[0], [[0, 0.5], [0.5, 0]])
 
 
+@pytest.mark.slow
 def test_own_attention_put_back_changes_nothing(networks: ClrsNet, on: Probe) -> None:
     network = jax.tree.map(lambda x: x[0], networks)
     steps, batch = on.trace.steps, on.batch
@@ -113,6 +114,7 @@ def test_own_attention_put_back_changes_nothing(networks: ClrsNet, on: Probe) ->
     assert np.abs(changed.outputs["pi"] - plain.outputs["pi"]).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_swaps_cover_every_condition(networks: ClrsNet, compiled: mg.Compiled, on: Probe) -> None:
     found = swap_attention(networks, compiled, on)
     assert set(found.conditions) == set(ABOUT)
@@ -156,6 +158,7 @@ def test_a_direction_has_the_norm_of_every_filter(networks: ClrsNet, compiled: m
     assert (np.asarray(still)[:, idle] == 0).all()
 
 
+@pytest.mark.slow
 def test_a_landscape_has_the_network_in_its_middle(networks: ClrsNet, on: Probe, tmp_path: Path) -> None:
     network = jax.tree.map(lambda x: x[0], networks)
     found = landscapes(network, on.batch, "learned", key=jax.random.key(0), points=3)
@@ -194,6 +197,7 @@ def test_other_forms_of_a_compiled_network_compute_the_same(name: str) -> None:
     assert (turned != 0).mean() > 2 * (np.asarray(made.network.processor.sender.weight) != 0).mean()
 
 
+@pytest.mark.slow
 def test_at_full_margin_attention_has_no_gradient(on: Probe) -> None:
     program = mg.program("bfs")
     hard, soft = (

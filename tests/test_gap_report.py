@@ -348,6 +348,7 @@ def test_all_networks_diverged(run: Path, tmp_path: Path) -> None:
     assert '<section id="settings"' in html
 
 
+@pytest.mark.slow
 def test_figures_are_saved_in_three_formats(tmp_path: Path) -> None:
     runs = [write_folder(tmp_path / "one", heads=2), write_folder(tmp_path / "two", lost=1)]
     write_report(runs, tmp_path / "report.html", figures=tmp_path / "figures")

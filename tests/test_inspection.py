@@ -130,6 +130,7 @@ def test_the_page_runs() -> None:
         exec(compile(block, str(PAGE), "exec"), names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["relative", "absolute"])
 def test_noise_breaks_a_compiled_network_only_when_it_is_large(kind: str) -> None:
     net = compiled("bfs", hidden=4, max_nodes=16)

@@ -296,6 +296,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     return folder, run_item("table12", "quick", folder / "results", runs=folder / "runs", changes=TINY, quiet=True)
 
 
+@pytest.mark.slow
 def test_an_item_is_run_and_not_repeated(ran: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     folder, studies = ran
     assert studies == ["bfs_16", "bfs_16_bias"]
@@ -356,6 +357,7 @@ def said(*words: str) -> str:
     return done.output
 
 
+@pytest.mark.slow
 def test_the_command_says_that_it_is_quick(ran: tuple[Path, list[str]]) -> None:
     settings = [word for name, value in TINY.items() for word in ("--set", f"{name}={json.dumps(value)}")]
     output = said("table12", "--folder", str(ran[0] / "results"), "--runs", str(ran[0] / "runs"), *settings)

@@ -10,7 +10,7 @@ from hypothesis import given
 import mechgap as mg
 from graphs import as_networkx, one_hot, weighted_graphs
 from mechgap.algorithms.graph_search import BFS_SPEC
-from mechgap.programs.expressions import edge, lift, maximum, me, other, when
+from mechgap.programs.expressions import Read, edge, lift, maximum, me, other, when
 from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind, argmin, match, mean
 from mechgap.programs.graph_interpreter import RangeError
 
@@ -152,10 +152,15 @@ ILL_FORMED = {
     ),
     "bound that reads another": (
         {"selects": (argmin("parent", other.id, below=other.pi),)},
-        r"the bound of select 'parent' reads 'other.pi', but only \['me'\] can be read there",
+        r"the bound of select 'parent' reads 'other.pi', but only \['me', 'parent', 'parent.edge'\] can be read",
     ),
+    "wait for each other": (
+        {"lets": (Node("first", Read("parent", "pi")),), "selects": (match("parent", other.id.equals(me.first)),)},
+        r"these wait for each other: first, parent. Keep one of them in the state",
+    ),
+    "compared": ({"compared": "via"}, r"compared names the select 'via'; there are \['parent'\]"),
     "no state": ({"state": ()}, r"a program needs the inputs 'pos' and 'adj', a state variable and a select"),
-    "same name": ({"selects": (argmin("pi", other.id),)}, r"every variable and select needs a name of its own"),
+    "same name": ({"selects": (argmin("pi", other.id),)}, r"every variable, let and select needs a name of its own"),
 }
 
 

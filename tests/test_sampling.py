@@ -28,7 +28,7 @@ def same_rate(a: np.ndarray, b: np.ndarray) -> None:
     assert abs(a.mean() - b.mean()) < 5 * error
 
 
-@pytest.mark.parametrize("p", [None, 0.2, TRAIN_P])
+@pytest.mark.parametrize("p", [None, 0.2, pytest.param(TRAIN_P, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["bfs", "dfs", "bellman_ford"])
 def test_graphs_follow_one_distribution(name: str, p) -> None:
     host, device = both(name, p)

@@ -16,10 +16,20 @@ from typer.testing import CliRunner
 
 import mechgap as mg
 from mechgap.cli import app
-from mechgap.faithfulness.sequence_study import SequenceStudy, run_missing, run_sequence_study, sequence_studies
+from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
+from mechgap.faithfulness.sequence_study import run_missing, run_sequence_study
 from mechgap.faithfulness.sequences import match_heads, observe_transformer, probe_variables
 from mechgap.networks.encoder_decoder import EncoderDecoder
 from mechgap.networks.transformer import Transformer, TransformerConfig, TransformerSize, run_batch, run_layers
+from mechgap.programs.library.scan_divergence import Composition, chernoff_divergence, divergence_split, divergences
+from mechgap.programs.library.scan_grammar import (
+    REDUCTIONS,
+    Derivation,
+    all_commands,
+    derivation,
+    length_split,
+    random_split,
+)
 from mechgap.programs.tasks import addition_task, answers, bits, parity_task, right, scan_task, task_of
 from mechgap.report.paper import alta
 from mechgap.report.paper.alta import alta_items, alta_table, printed_numbers
@@ -58,12 +68,105 @@ def test_other_tasks() -> None:
     assert right(mg.program("addition"), task, task.tests["digits 3 to 5"]).all()
 
 
+# Splits of SCAN
+
+
+def test_divergence_by_hand() -> None:
+    """p = (3/4, 1/4, 0), q = (1/4, 1/4, 1/2)."""
+    train, test = np.array([3.0, 1.0, 0.0]), np.array([1.0, 1.0, 2.0])
+    assert chernoff_divergence(train, test, 0.5) == pytest.approx(1 - (3**0.5 / 4 + 1 / 4))
+    assert chernoff_divergence(train, test, 0.1) == pytest.approx(1 - (0.75**0.1 * 0.25**0.9 + 0.25))
+    assert chernoff_divergence(train, 7 * train, 0.1) == pytest.approx(0)
+
+
+def test_atoms_and_compounds_by_hand() -> None:
+    texts = ["walk twice", "walk left twice", "run left", "walk"]
+    made = Composition.of(texts)
+    assert made.names == ("((walk) left) twice", "(S left) twice", "(run) left", "(walk) left", "(walk) twice")
+    # rules in order: S left, S twice, run, walk
+    np.testing.assert_array_equal(made.atoms, [[0, 1, 0, 1], [1, 1, 0, 1], [1, 0, 1, 0], [0, 0, 0, 1]])
+    called = np.array([*made.names, ""])[made.compounds]
+    weighed = [dict(zip(names, w, strict=True)) for names, w in zip(called, made.weights, strict=True)]
+    assert weighed[0] == {"(walk) twice": 1.0, "": 0.0}
+    # "(walk) left" and "(S left) twice" occur once, inside the larger one: what they are worth is in that.
+    assert weighed[1] == {"((walk) left) twice": 1.0, "(S left) twice": 0.0, "(walk) left": 0.0}
+    assert weighed[2] == {"(run) left": 1.0, "": 0.0}
+    apart = made.divergences([0, 1], [2, 3])
+    # atoms (1, 2, 0, 2) / 5 and (1, 0, 1, 1) / 3; compounds have nothing in common
+    assert apart.atoms == pytest.approx(1 - ((1 / 15) ** 0.5 + (2 / 15) ** 0.5))
+    assert apart.compounds == 1.0
+    # compounds (1/2, 1/2) and (0, 1), of "(walk) twice" and the larger one
+    assert made.divergences([0, 1], [1]).compounds == pytest.approx(1 - 0.5**0.1)
+
+
+def test_what_a_compound_weighs_is_what_it_has_of_its_own() -> None:
+    """Half of "(S left) twice" is inside "((walk) left) twice", a third of "(walk) left" is."""
+    texts = ["walk left twice", "run left twice", "walk left", "walk left thrice"]
+    made = Composition.of(texts)
+    of_first = {made.names[n]: w for n, w in zip(made.compounds[0], made.weights[0], strict=True)}
+    assert of_first["(S left) twice"] == pytest.approx(1 / 2)
+    assert of_first["(walk) left"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("command", ["jump", "turn opposite left", "run around right thrice after look left"])
+def test_a_derivation_makes_its_command(command: str) -> None:
+    def written(made: Derivation) -> str:
+        assert made.rule in REDUCTIONS
+        texts = iter(written(child) for child in made.children)
+        return " ".join(next(texts) if word == "S" else word for word in made.rule.split())
+
+    assert written(derivation(command)) == command
+
+
+def test_our_divergence_split() -> None:
+    """Atoms are alike and compounds are not; a random split of the same size has both alike."""
+    task = scan_task("divergence")
+    (name, test), train = *task.tests.items(), task.train
+    assert name == "test of the divergence split"
+    assert (len(set(train)), len(set(test)), len({*train, *test})) == (8365, 1045, 9410)
+    assert {*train, *test} <= all_commands()
+    words = {word for command in train for word in command.split()}
+    assert words == {word for command in all_commands() for word in command.split()}
+    apart = divergences(train, test)
+    assert apart.atoms < 0.02
+    drawn, others = random_split(0)
+    alike = divergences(drawn[: len(train)], others[: len(test)])
+    assert alike.compounds < 0.01 < 0.5 < apart.compounds
+    documented = (Path(__file__).parents[1] / "docs/learnability.md").read_text()
+    assert f"| divergence (ours) | 8 365 | 1 045 | {apart.atoms:.3f} | {apart.compounds:.3f} |" in documented
+    length = divergences(*length_split())
+    assert f"| length | 16 990 | 3 920 | {length.atoms:.3f} | {length.compounds:.3f} |" in documented
+    whole = divergences(drawn, others)
+    assert f"| random | 16 728 | 4 182 | {whole.atoms:.3f} | {whole.compounds:.3f} |" in documented
+
+
+def test_the_split_depends_on_its_seed_alone() -> None:
+    first, other = divergence_split(0), divergence_split(1)
+    divergence_split.cache_clear()
+    assert divergence_split(0) == first != other
+    assert divergences(*other).atoms < 0.02
+    assert divergences(*other).compounds > 0.5
+
+
+def test_a_published_split_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"No file data/scan/mcd2.json: .* tasks.txt that it numbers beside it"):
+        scan_task("mcd2")
+    (tmp_path / "data/scan").mkdir(parents=True)
+    (tmp_path / "data/scan/tasks.txt").write_text("IN: jump OUT: I_JUMP\nIN: turn left OUT: I_TURN_LEFT\n")
+    (tmp_path / "data/scan/mcd2.json").write_text('{"trainIdxs": [1], "testIdxs": [0]}')
+    for split in ("mcd2", str(tmp_path / "data/scan/mcd2.json")):
+        task = scan_task(split)
+        assert (task.train, dict(task.tests)) == (("turn left",), {"test of the mcd2 split": ("jump",)})
+        assert task.answer("turn left") == "LTURN"
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: parity_task(5, 5), "1 <= train < test; got 5 and 5"),
         (lambda: addition_task(0), "1 <= train < test; got 0 and 50"),
-        (lambda: scan_task("mcd"), "split by length, jump, random; got 'mcd'"),
+        (lambda: scan_task("mcd"), "random, divergence, or as published: mcd1, .*; got 'mcd'"),
         (lambda: task_of(mg.program("reverse")), "no task with a training set for 'reverse'"),
         (lambda: ParitySize(positions="sinusoidal"), "relative or absolute; got 'sinusoidal'"),
         (lambda: ParitySize(train_length=9, test_length=9), "1 <= train < test; got 9 and 9"),
@@ -296,7 +399,7 @@ def test_an_encoder_decoder_learns_a_few_commands() -> None:
 def test_the_papers_settings() -> None:
     """Table 1, and section D.1."""
     studies = sequence_studies("full")
-    assert Counter(s.kind for s in studies.values()) == {"supervision": 3, "probed": 2, "end_to_end": 8, "scan": 3}
+    assert Counter(s.kind for s in studies.values()) == {"supervision": 3, "probed": 2, "end_to_end": 8, "scan": 6 * 24}
     relative, absolute, counted = (
         studies[f"parity_{name}"] for name in ("sequential_relative", "sequential_absolute", "sum_mod_2_intermediate")
     )
@@ -364,7 +467,10 @@ def test_other_settings_are_run_anew_and_smaller_ones_are_not(tmp_path: Path) ->
         (["train", "--set", "optimiser=sgd"], "one of adam, adafactor; got 'sgd'"),
         (["minimal", "reverse"], "no task with a training set for 'reverse'"),
         (["minimal", "bfs"], "'bfs' is a graph program"),
-        (["minimal", "scan", "--split", "mcd"], "split by length, jump, random; got 'mcd'"),
+        (
+            ["minimal", "scan", "--split", "mcd"],
+            "divergence, or as published: mcd1, mcd2, mcd3, or the path of a .json file; got 'mcd'",
+        ),
     ],
 )
 def test_a_mistake_ends_in_its_message(command: list[str], message: str) -> None:

@@ -400,6 +400,7 @@ def test_all_members_start_from_the_given_weights(ensemble: Ensemble, tmp_path: 
     assert json.loads((place / "config.json").read_text())["weights"], "the weights are part of the run's name"
 
 
+@pytest.mark.slow
 def test_training_starts_from_a_compiled_program() -> None:
     compiled = mg.compile("bfs", hidden=8, max_nodes=8, hint_mode="none", certify="none")
     taken_over = ("hidden", "use_layer_norm", "hint_mode")

@@ -93,7 +93,8 @@ def kill_and_resume(folder: Path, cache: Path, kills: int) -> int:
     return met
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [1, 6])
 def test_a_killed_run_ends_as_one_never_killed(tmp_path: Path, cache: Path, unbroken: Path, kills: int) -> None:
     assert kill_and_resume(tmp_path, cache, kills) >= 1
     assert contents(place(tmp_path)) == contents(unbroken), "bit for bit"

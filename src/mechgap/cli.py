@@ -266,7 +266,10 @@ def alta_minimal(
     train_length: Annotated[
         int | None, typer.Option(help="The longest inputs it is shown: bits (20) or digits of addition (3).")
     ] = None,
-    split: Annotated[str, typer.Option(help="Of SCAN: length, jump or random.")] = "length",
+    split: Annotated[
+        str,
+        typer.Option(help="Of SCAN: length, jump, random, divergence (ours), or the path of a published JSON file."),
+    ] = "length",
 ) -> None:
     """Drop what a training set does not show of a program, and see what becomes of other inputs."""
     from mechgap.report.alta_minimal import print_minimal

@@ -10,99 +10,38 @@ gap.json        per program and seed: its heads beside the nearest of the networ
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from functools import cache, partial
-from importlib.resources import files
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from mechgap.algorithms.inputs import nearest
 from mechgap.compiler import compile as compile_program
 from mechgap.compiler.to_transformer import CompiledAlta
+from mechgap.faithfulness.sequence_presets import SequenceStudy
 from mechgap.faithfulness.sequences import match_heads, observe_transformer, probe_variables
 from mechgap.networks.transformer import Transformer
 from mechgap.programs import program as look_up
 from mechgap.programs.alta import AltaProgram
-from mechgap.programs.tasks import Task, answers, parity_task, scan_task
+from mechgap.programs.tasks import Task, answers, scan_task
 from mechgap.training.checkpoint import read_json, write_json
-from mechgap.training.config import hashed_name, parse_toml
+from mechgap.training.config import hashed_name
 from mechgap.training.manifest import made_with
 from mechgap.training.sequences.end_to_end import ParitySize, predictions, train_parity
-from mechgap.training.sequences.many import Recipe, Trained
-from mechgap.training.sequences.probed import ProbedSize, run_probed, train_probed
+from mechgap.training.sequences.many import Trained
+from mechgap.training.sequences.probed import run_probed, train_probed
 from mechgap.training.sequences.scan import ScanSize, scan_right, train_scan
-from mechgap.training.sequences.supervise import MlpSize, supervise, vector_accuracy, with_mlp
+from mechgap.training.sequences.supervise import supervise, vector_accuracy, with_mlp
 
-KINDS = ("supervision", "probed", "end_to_end", "scan")
 CONFIG, MANIFEST = "config.json", "manifest.json"
 PROBED = "_probed"  # ends the name of a study of that kind
 PROGRAMS = ("parity_sequential_relative", "parity_sum_mod_2")  # whose heads and variables are looked for
 MEASURED = 64  # texts on which the gap is measured
 SCAN_TRAINED = 1000  # commands of the training set that are tested, too
-
-
-@dataclass(frozen=True)
-class SequenceStudy:
-    """What is trained: an MLP on the traces of the program of that name, or a Transformer on parity or SCAN."""
-
-    name: str
-    kind: str
-    recipe: Recipe
-    train_length: int = 20
-    each: int = 100
-    mlp: MlpSize | None = None
-    probed: ProbedSize | None = None
-    transformer: ParitySize | ScanSize | None = None
-
-    @property
-    def task(self) -> Task:
-        """Bits to learn from, and twice as long ones to be tested on."""
-        return parity_task(self.train_length, 2 * self.train_length, each=self.each)
-
-
-def sequence_studies(preset: str = "full", changes: Mapping[str, Any] | None = None) -> dict[str, SequenceStudy]:
-    """Name -> study, as experiments/alta/studies.toml has them; `changes` replace single settings of any part."""
-    if preset not in ("full", "quick"):
-        raise ValueError(f"No preset {preset!r}. {nearest(preset, ['quick', 'full'])}")
-    document, given = _document(), dict(changes or {})
-    quick = document["quick"] if preset == "quick" else {}
-    known = {
-        name for part in (Recipe, MlpSize, ProbedSize, ParitySize, ScanSize) for name in part.__dataclass_fields__
-    } | {"each"}
-    for name in given:
-        if name not in known:
-            raise ValueError(f"No setting {name!r}. {nearest(name, sorted(known))}")
-
-    def settings(part: Any, *layers: Mapping[str, Any]) -> dict[str, Any]:
-        names = part.__dataclass_fields__
-        merged = {k: v for layer in layers for k, v in layer.items() if k in names}
-        return merged | {k: v for k, v in given.items() if k in names}
-
-    found = {}
-    for kind in KINDS:
-        for name, values in document[kind].items():
-            recipe = settings(
-                Recipe, document["recipe"].get(kind, {}), values.get("recipe", {}), quick.get("recipe", {})
-            )
-            task = quick.get("task", {}) | {k: given[k] for k in ("train_length", "each") if k in given}
-            length = task.get("train_length", 20)
-            parts: dict[str, Any] = {}
-            if kind == "supervision":
-                parts["mlp"] = MlpSize(**settings(MlpSize, values["mlp"], quick.get("mlp", {})))
-            elif kind == "probed":
-                parts["probed"] = ProbedSize(**settings(ProbedSize, values["probed"]))
-            else:
-                whole: Any = ParitySize if kind == "end_to_end" else ScanSize
-                lengths = {"train_length": length, "test_length": 2 * length} if kind == "end_to_end" else {}
-                size = settings(whole, values["transformer"], quick.get("transformer", {}))
-                parts["transformer"] = whole(**(size | lengths))
-            found[name] = SequenceStudy(name, kind, Recipe(**recipe), **task, **parts)
-    return found
 
 
 def run_sequence_study(
@@ -163,7 +102,8 @@ Metrics = list[dict[str, float]]
 
 def _scan(study: SequenceStudy, options: dict[str, Any]) -> tuple[Trained, Metrics]:
     assert isinstance(study.transformer, ScanSize)
-    task = scan_task("length")
+    assert study.split is not None
+    task = scan_task(study.split)
     trained = train_scan(study.transformer, task, study.recipe, **options)
     some = task.train[:: len(task.train) // SCAN_TRAINED]
     slices = {"test": next(iter(task.tests.values())), "training data": some}
@@ -274,8 +214,3 @@ def _gap(net: Transformer, program: AltaProgram, task: Task, layers: int) -> dic
 def _by(group: np.ndarray, values: np.ndarray) -> dict[str, list[float]]:
     """Group -> the mean of every seed."""
     return {str(g): values[:, group == g].mean(1).tolist() for g in np.unique(group)}
-
-
-@cache
-def _document() -> dict[str, Any]:
-    return parse_toml((files("mechgap.experiments") / "alta" / "studies.toml").read_text(), "alta/studies.toml")

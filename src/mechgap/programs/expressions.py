@@ -206,6 +206,21 @@ class When(Expression):
         return f"{_nested(self.then)} if {self.condition} else {_nested(self.otherwise)}"
 
 
+@dataclass(frozen=True)
+class Classes(Expression):
+    """What a categorical hint shows: a truth value per class, of which exactly one holds."""
+
+    parts: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        return f"classes({', '.join(map(str, self.parts))})"
+
+
+def classes(*truths: Operand) -> Expression:
+    """One class per truth value, in order."""
+    return Classes(tuple(lift(truth) for truth in truths))
+
+
 def lift(value: Operand) -> Expression:
     """An expression, where a number may stand for one."""
     return value if isinstance(value, Expression) else Constant(float(value))
@@ -229,7 +244,8 @@ def maximum(left: Operand, right: Operand) -> Expression:
 def children(expression: Expression) -> tuple[Expression, ...]:
     """The direct parts of an expression."""
     parts = (getattr(expression, field.name) for field in fields(expression))
-    return tuple(part for part in parts if isinstance(part, Expression))
+    flat = (inner for part in parts for inner in (part if isinstance(part, tuple) else (part,)))
+    return tuple(part for part in flat if isinstance(part, Expression))
 
 
 def walk(expression: Expression) -> tuple[Expression, ...]:

@@ -10,6 +10,10 @@
 
 In every step each node evaluates its selects on the old state, then all variables change at once. The execution ends
 when a step changes nothing. `GraphProgram.interpret` is the meaning; everything else must agree with it.
+
+A step may think in several stages. `lets` are values that it works out on the way; a select may read them, at me and at
+others, and lets read what selects found, so that one choice can depend on another. Where `full` holds, everybody is
+everybody's neighbour, and edges are read as `edge.adj`.
 """
 
 import math
@@ -191,7 +195,10 @@ class GraphProgram:
 
     Attributes:
         spec: the inputs, hints and outputs, as an algorithm of the benchmark has them.
-        weights: the range of each edge scalar, name -> (low, high).
+        lets: values that are worked out anew in every step; the `init` of each says how.
+        weights: the range of each input scalar but the positions, name -> (low, high).
+        full: selects look at all nodes, not only at neighbours.
+        compared: the select whose attention is held against a trained network's; by default the first.
         undirected: the program is meant for symmetric graphs; `edge` and `back_edge` are then the same.
         algorithm: the algorithm whose traces the program reproduces, if there is one.
     """
@@ -203,7 +210,10 @@ class GraphProgram:
     updates: Any
     hints: Any
     outputs: Any
+    lets: tuple[StateVariable, ...] = ()
     weights: Any = ()
+    full: bool = False
+    compared: str = ""
     undirected: bool = True
     algorithm: str | None = None
     description: str = field(default="", compare=False)
@@ -214,13 +224,14 @@ class GraphProgram:
             pairs = tuple(given.items()) if isinstance(given, Mapping) else tuple(given)
             lifted = pairs if name == "weights" else tuple((k, lift(v)) for k, v in pairs)
             object.__setattr__(self, name, lifted)
+        object.__setattr__(self, "compared", self.compared or next((s.name for s in self.selects), ""))
         problems = list(_problems(self))
         if problems:
             raise ValueError(f"Program {self.name!r} is not well formed:\n  " + "\n  ".join(problems))
 
-    def variable(self, name: str) -> StateVariable:
-        """The state variable of that name."""
-        return next(v for v in self.state if v.name == name)
+    def variable(self, name: str) -> StateVariable | None:
+        """The state variable or let of that name, or None."""
+        return next((v for v in (*self.state, *self.lets) if v.name == name), None)
 
     def select(self, name: str) -> Select:
         """The select of that name."""
@@ -249,21 +260,28 @@ class GraphProgram:
 
 def _problems(program: GraphProgram) -> Iterator[str]:
     names = [v.name for v in program.state]
-    missing = [name for name in ("pos", "adj") if name not in program.spec.names(Stage.INPUT)]
+    needed = ("pos",) if program.full else ("pos", "adj")
+    missing = [name for name in needed if name not in program.spec.names(Stage.INPUT)]
     if missing or not names or not program.selects:
-        yield "a program needs the inputs 'pos' and 'adj', a state variable and a select."
+        yield f"a program needs the inputs {' and '.join(map(repr, needed))}, a state variable and a select."
         return
-    nodes = {*names, "id", *(v.name for v in program.spec.at(Stage.INPUT) if v.location == "node")}
+    lets = [v.name for v in program.lets]
+    nodes = {*names, *lets, "id", *(v.name for v in program.spec.at(Stage.INPUT) if v.location == "node")}
     edges = {v.name for v in program.spec.at(Stage.INPUT) if v.location == "edge"}
     senders = {s.name: nodes | {"found"} for s in program.selects}
     known = {"me": nodes, **senders, **{f"{s.name}.edge": edges for s in program.selects}}
-    if len({*names, *(s.name for s in program.selects)}) != len(names) + len(program.selects):
-        yield "every variable and select needs a name of its own."
+    own = [*names, *lets, *(s.name for s in program.selects)]
+    if len(set(own)) != len(own):
+        yield "every variable, let and select needs a name of its own."
+    if program.compared not in [s.name for s in program.selects]:
+        yield f"compared names the select {program.compared!r}; there are {[s.name for s in program.selects]}."
     for select in (s for main in program.selects for s in (main, *main.idle)):
-        reads = {"me": nodes, "other": nodes, "edge": edges, "back_edge": edges}
+        reads = {**known, "other": nodes, "edge": edges, "back_edge": edges}
         for part in (select.key, select.where):
             yield from _unknown(part, reads, f"select {select.name!r}")
-        yield from _unknown(select.bound, {"me": nodes}, f"the bound of select {select.name!r}")
+        yield from _unknown(select.bound, known, f"the bound of select {select.name!r}")
+    for let in program.lets:
+        yield from _unknown(let.init, known, f"let {let.name!r}")
     if sorted(k for k, _ in program.updates) != sorted(names):
         yield f"updates must give each of {names} once; got {[k for k, _ in program.updates]}."
     for group, owner in ((program.updates, "update"), (program.hints, "hint"), (program.outputs, "output")):
@@ -272,6 +290,27 @@ def _problems(program: GraphProgram) -> Iterator[str]:
     for stage, given in ((Stage.HINT, program.hints), (Stage.OUTPUT, program.outputs)):
         if {k for k, _ in given} != set(program.spec.names(stage)):
             yield f"{stage}s must be {list(program.spec.names(stage))}; got {[k for k, _ in given]}."
+    yield from _circles(program)
+
+
+def _circles(program: GraphProgram) -> Iterator[str]:
+    """Lets and selects that wait for each other."""
+    selects = {s.name: s for s in program.selects}
+    waits = {v.name: [v.init] for v in program.lets} | {
+        s.name: [s.key, s.where, *([] if s.bound is None else [s.bound])] for s in program.selects
+    }
+
+    def needs(name: str) -> set[str]:
+        parts = [part for expression in waits[name] for part in walk(expression)]
+        places = {p.place.removesuffix(".edge") for p in parts if isinstance(p, Read)} & set(selects)
+        heard = {p.name for p in parts if isinstance(p, Read)} & {v.name for v in program.lets}
+        return places | heard | {p.select for p in parts if isinstance(p, IsMe)}
+
+    ready: set[str] = set()
+    while more := {name for name in waits if name not in ready and needs(name) <= ready}:
+        ready |= more
+    if set(waits) - ready:
+        yield f"these wait for each other: {', '.join(sorted(set(waits) - ready))}. Keep one of them in the state."
 
 
 def _unknown(expression: Expression | None, known: dict[str, set[str]], where: str) -> Iterator[str]:

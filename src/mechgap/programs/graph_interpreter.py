@@ -8,6 +8,7 @@ import numpy as np
 from mechgap.algorithms.inputs import checked_inputs
 from mechgap.programs.expressions import (
     And,
+    Classes,
     Constant,
     Equal,
     Expression,
@@ -23,7 +24,7 @@ from mechgap.programs.expressions import (
     When,
 )
 from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind
-from mechgap.trace import Kind, Stage, Trace, make_trace
+from mechgap.trace import Kind, Location, Stage, Trace, make_trace
 
 Values = dict[str, np.ndarray]
 
@@ -52,7 +53,8 @@ def interpret(program: GraphProgram, inputs: Mapping[str, Any], steps: int | Non
     given = checked_inputs(program.name, program.spec, inputs)
     batch, n = given["pos"].shape
     env = _environment(given)
-    state = {v.name: _typed(v, np.broadcast_to(_evaluate(v.init, env), (batch, n, 1))) for v in program.state}
+    before = _Step(program, env, {})
+    state = {v.name: _typed(v, np.broadcast_to(_evaluate(v.init, before), (batch, n, 1))) for v in program.state}
     frames, records, lengths = [state], [], np.ones(batch, int)
     most = steps if steps is not None else 4 * n + 4
     while len(frames) < most:
@@ -73,29 +75,65 @@ def _environment(given: Values) -> Values:
     """What never changes, under the places where it is read; nodes are [B, n, 1] for me and [B, 1, n] for other."""
     env: Values = {}
     for name, x in given.items():
-        if x.ndim == 2:
-            env |= {f"me.{name}": x[:, :, None], f"other.{name}": x[:, None, :]}
-        else:
-            env |= {f"edge.{name}": x, f"back_edge.{name}": np.swapaxes(x, 1, 2)}
-    ids = np.arange(given["pos"].shape[1])
-    return env | {"me.id": ids[None, :, None], "other.id": ids[None, None, :]}
+        env |= {f"me.{name}": x[:, :, None]} if x.ndim == 2 else {f"edge.{name}": x}
+    return env | {"me.id": np.broadcast_to(np.arange(given["pos"].shape[1])[None, :, None], (*given["pos"].shape, 1))}
+
+
+class _Step(dict):
+    """Everything that can be read during a step, by place; what is not there yet is worked out when it is asked for."""
+
+    def __init__(self, program: GraphProgram, constant: Values, state: Values):
+        super().__init__(constant | {f"me.{name}": x for name, x in state.items()})
+        self.selects = {select.name: select for select in program.selects}
+        self.lets = {let.name: let for let in program.lets}
+        self.program = program
+        self.records: dict[str, dict[str, np.ndarray]] = {}
+
+    def __missing__(self, key: str) -> np.ndarray:
+        self[key] = value = self._worked_out(key)
+        return value
+
+    def _worked_out(self, key: str) -> np.ndarray:
+        if key.endswith(" is me"):
+            return ~self.record(key.removesuffix(" is me"))["decisive"][..., None]
+        place, _, name = key.rpartition(".")
+        match place:
+            case "other":
+                return np.swapaxes(self[f"me.{name}"], 1, 2)
+            case "back_edge":
+                return np.swapaxes(self[f"edge.{name}"], 1, 2)
+            case "me":
+                let = self.lets[name]
+                return _typed(let, np.broadcast_to(_evaluate(let.init, self), self["me.pos"].shape))
+        select = self.selects[place.removesuffix(".edge")]
+        if name == "found":
+            return self.record(select.name)["decisive"][..., None]
+        return self._heard(select, self[f"edge.{name}" if place.endswith(".edge") else f"other.{name}"])
+
+    def record(self, name: str) -> dict[str, np.ndarray]:
+        """How a select decided."""
+        if name not in self.records:
+            self.records[name] = _choose(self.program, self.selects[name], self)
+        return self.records[name]
+
+    def _heard(self, select: Select, x: np.ndarray) -> np.ndarray:
+        """What a node hears of a value [B, 1 or n, n]: the chosen sender's, [B, n, 1], or the average."""
+        attention = self.record(select.name)["attention"]
+        full = np.broadcast_to(x, attention.shape)
+        if select.kind == SelectKind.MEAN:
+            return np.sum(attention * full, axis=-1, keepdims=True)
+        return np.take_along_axis(full, np.argmax(attention, axis=-1)[..., None], axis=-1)
 
 
 def _step(program: GraphProgram, constant: Values, state: Values) -> tuple[Values, dict[str, np.ndarray]]:
-    env = (
-        constant
-        | {f"me.{k}": x for k, x in state.items()}
-        | {f"other.{k}": np.swapaxes(x, 1, 2) for k, x in state.items()}
-    )
+    env = _Step(program, constant, state)
+    new = {name: _evaluate(update, env) for name, update in program.updates}
     records: list[dict[str, np.ndarray]] = []
-    chosen: Values = {}
     for select in program.selects:
-        record = _choose(program, select, env)
-        chosen |= _senders(select, record, env)
+        record = env.record(select.name)
         elsewhere = {f"idle {other.name}": _choose(program, other, env)["attention"] for other in select.idle}
         busy = record["decisive"][..., None]
         records.append(record | {k: np.where(busy, record["attention"], x) for k, x in elsewhere.items()})
-    new = {name: _evaluate(update, env | chosen) for name, update in program.updates}
     shape = next(iter(state.values())).shape
     state = {v.name: _typed(v, np.broadcast_to(new[v.name], shape)) for v in program.state}
     # A select without a choice of some name keeps its own α* there.
@@ -103,10 +141,12 @@ def _step(program: GraphProgram, constant: Values, state: Values) -> tuple[Value
     return state, {key: np.stack([r.get(key, r["attention"]) for r in records], axis=1) for key in keys}
 
 
-def _choose(program: GraphProgram, select: Select, env: Values) -> dict[str, np.ndarray]:
+def _choose(program: GraphProgram, select: Select, env: _Step) -> dict[str, np.ndarray]:
     """The attention rows of one select, [B, n, n], and how they were decided."""
-    shape = env["edge.adj"].shape
-    candidate = (env["edge.adj"] != 0) & (np.broadcast_to(_evaluate(select.where, env), shape) != 0)
+    batch, n = env["me.pos"].shape[:2]
+    shape = (batch, n, n)
+    joined = np.ones(shape, bool) if program.full else env["edge.adj"] != 0
+    candidate = joined & (np.broadcast_to(_evaluate(select.where, env), shape) != 0)
     sign = -1.0 if select.kind == SelectKind.ARGMAX else 1.0
     key = sign * np.broadcast_to(np.asarray(_evaluate(select.key, env), float), shape)
     if select.kind in (SelectKind.MATCH, SelectKind.ANY):
@@ -157,28 +197,6 @@ class RangeError(ValueError):
     """A value left the range that its variable declares."""
 
 
-def _senders(select: Select, record: dict[str, np.ndarray], env: Values) -> Values:
-    """The values that a node hears: of the chosen sender, [B, n, 1]; under a mean select, the average."""
-    attention = record["attention"]
-    winner = np.argmax(attention, axis=-1)
-    heard = {
-        f"{select.name}.found": record["decisive"][..., None],
-        f"{select.name} is me": ~record["decisive"][..., None],
-    }
-    for place, x in env.items():
-        where, name = place.split(".")
-        full = np.broadcast_to(x, (x.shape[0], *attention.shape[1:])) if where in ("other", "edge") else None
-        if full is None:
-            continue
-        full = np.broadcast_to(full, attention.shape)
-        if select.kind == SelectKind.MEAN:
-            value = np.sum(attention * full, axis=-1, keepdims=True)
-        else:
-            value = np.take_along_axis(full, winner[..., None], axis=-1)
-        heard[f"{select.name}.{name}" if where == "other" else f"{select.name}.edge.{name}"] = value
-    return heard
-
-
 def _evaluate(expression: Expression, env: Values) -> Any:
     def value(part: Expression) -> Any:
         return _evaluate(part, env)
@@ -210,6 +228,8 @@ def _evaluate(expression: Expression, env: Values) -> Any:
             return np.minimum(value(a), value(b)) if sign > 0 else np.maximum(value(a), value(b))
         case When(condition, a, b):
             return np.where(value(condition) != 0, value(a), value(b))
+        case Classes(parts):
+            return np.concatenate([np.broadcast_to(value(p) != 0, env["me.pos"].shape) for p in parts], axis=-1)
     raise TypeError(f"No meaning for {expression!r}.")
 
 
@@ -239,16 +259,21 @@ def _record(
     inside = np.arange(len(frames))[:, None] < lengths
 
     def shown(stage: Stage, pairs: Any, state: Values) -> Values:
-        here = env | {f"me.{k}": x for k, x in state.items()}
+        here = _Step(program, env, state)
         values = {}
         for name, value in pairs:
-            x = np.broadcast_to(_evaluate(value, here), (batch, n, 1))[..., 0]
-            integer = program.spec[name].kind == Kind.POINTER and stage == Stage.OUTPUT
-            values[name] = x.astype(int if integer else float)
+            variable, x = program.spec[name], _evaluate(value, here)
+            if variable.kind != Kind.CATEGORICAL:
+                x = np.broadcast_to(x, (batch, n, 1))[..., 0]
+            x = x.max(1) if variable.location == Location.GRAPH else x  # all nodes know it, or who knows it knows most
+            values[name] = x.astype(int if variable.kind == Kind.POINTER and stage == Stage.OUTPUT else float)
         return values
 
     hints = [shown(Stage.HINT, program.hints, state) for state in frames]
-    stacked = {k: np.stack([h[k] for h in hints]) * inside[..., None] for k in hints[0]}
+    stacked = {}
+    for name in hints[0]:
+        x = np.stack([h[name] for h in hints])
+        stacked[name] = x * inside.reshape(inside.shape + (1,) * (x.ndim - 2))
     outputs = shown(Stage.OUTPUT, program.outputs, frames[-1])
     trace = make_trace(program.spec, given, stacked, outputs, lengths)
     empty = (0, batch, len(program.selects), n)

@@ -3,15 +3,25 @@
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from mechgap.programs.alta import AltaProgram
-from mechgap.programs.library.scan_grammar import actions, jump_split, length_split, random_split
+from mechgap.programs.library.scan_divergence import divergence_split
+from mechgap.programs.library.scan_grammar import actions, jump_split, length_split, random_split, read_mcd_split
 
 TOGETHER = 128  # texts that are run at once
 Run = Callable[[list[list[int]]], list[list[int]]]
-SPLITS = {"length": length_split, "jump": jump_split, "random": lambda: random_split(0)}
+SPLITS: dict[str, Callable[[], tuple[Sequence[str], Sequence[str]]]] = {
+    "length": length_split,
+    "jump": jump_split,
+    "random": random_split,
+    "divergence": divergence_split,
+}
+# Published splits that are no part of this package: whoever has the files puts them there, with tasks.txt.
+PUBLISHED = {name: Path("data/scan") / f"{name}.json" for name in ("mcd1", "mcd2", "mcd3")}
+TASKS = "tasks.txt"  # all commands, which a published file numbers; beside it
 
 
 @dataclass(frozen=True)
@@ -76,11 +86,36 @@ def addition_task(train_digits: int = 3, test_digits: int = 50, *, count: int = 
 
 
 def scan_task(split: str = "length") -> Task:
-    """SCAN commands, split by the number of actions, by the verb jump, or at random."""
-    if split not in SPLITS:
-        raise ValueError(f"SCAN is split by {', '.join(SPLITS)}; got {split!r}.")
-    train, test = SPLITS[split]()
-    return Task("scan", tuple(train), {f"test of the {split} split": tuple(test)}, lambda text: " ".join(actions(text)))
+    """SCAN commands, split in one of these ways.
+
+    Args:
+        split: "length", by the number of actions; "jump", by that verb; "random"; "divergence", by how rules are
+            combined (see `scan_divergence`); or a published split: "mcd1" to "mcd3", or the path of such a JSON file.
+    """
+    file = published_file(split)
+    if file is None:
+        train, test = SPLITS[split]()
+    elif file.exists():
+        train, test = read_mcd_split(file, file.parent / TASKS)
+    else:
+        raise FileNotFoundError(
+            f"No file {file}: published splits are no part of mechgap. Put it there, with the {TASKS} that it numbers "
+            f"beside it; or take the split 'divergence', which is ours."
+        )
+    name = split if file is None else file.stem
+    return Task("scan", tuple(train), {f"test of the {name} split": tuple(test)}, lambda text: " ".join(actions(text)))
+
+
+def published_file(split: str) -> Path | None:
+    """The file that a split of SCAN needs; None for those that are made here."""
+    if split in SPLITS:
+        return None
+    if split not in PUBLISHED and not split.endswith(".json"):
+        raise ValueError(
+            f"SCAN is split by {', '.join(SPLITS)}, or as published: {', '.join(PUBLISHED)}, or the path of a .json "
+            f"file; got {split!r}."
+        )
+    return PUBLISHED.get(split, Path(split))
 
 
 def task_of(program: AltaProgram, train_length: int | None = None, split: str = "length", each: int = 20) -> Task:

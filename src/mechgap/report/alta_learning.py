@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from mechgap.algorithms.inputs import nearest
-from mechgap.faithfulness.sequence_study import run_missing, sequence_studies
+from mechgap.faithfulness.sequence_presets import sequence_studies
+from mechgap.faithfulness.sequence_study import run_missing
 from mechgap.report.paper.alta import printed_numbers
 from mechgap.training.checkpoint import read_json
 

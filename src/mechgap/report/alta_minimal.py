@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mechgap.programs.alta import AltaProgram
+from mechgap.programs.library.scan_divergence import divergences
 from mechgap.programs.minimal import assignments, minimal, removable, rule_count
 from mechgap.programs.tasks import Task, right, task_of
 from mechgap.report.alta_tables import alta_named
@@ -54,6 +55,10 @@ def print_minimal(name: str, train_length: int | None = None, split: str = "leng
     program, console = alta_named(name), Console()
     task = task_of(program, train_length, split)
     console.print(f"{name}: minimal for {len(task.train)} inputs ...", highlight=False)
+    if task.name == "scan":
+        apart = divergences(task.train, *task.tests.values())
+        said = f"atoms {apart.atoms:.3f}, compounds {apart.compounds:.3f}"
+        console.print(f"Training and test set of the {split} split diverge: {said}.", highlight=False)
     found = generalisation(program, task)
     table = Table(title=f"{name}, right answers", title_justify="left")
     for column in ("inputs", "whole program", "minimal program"):

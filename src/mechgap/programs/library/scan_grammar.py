@@ -7,6 +7,7 @@ phrase  -> verb | verb side | verb opposite side | verb around side | turn side 
 
 import json
 import random
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,28 @@ def actions(command: str) -> list[str]:
     if "around" in words:
         return (turn + verb) * 4 * times
     return (turn * (2 if "opposite" in words else 1) + verb) * times
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """A rule of `REDUCTIONS` that makes a command, and a derivation for each S in it."""
+
+    rule: str
+    children: tuple["Derivation", ...] = ()
+
+
+def derivation(command: str) -> Derivation:
+    """How the grammar makes a command."""
+    words = command.split()
+    for joint in ("and", "after"):
+        if joint in words:
+            at = words.index(joint)
+            return Derivation(f"S {joint} S", tuple(derivation(" ".join(w)) for w in (words[:at], words[at + 1 :])))
+    if words[-1] in ("twice", "thrice"):
+        return Derivation(f"S {words[-1]}", (derivation(" ".join(words[:-1])),))
+    if words[0] == "turn" or len(words) == 1:
+        return Derivation(command)
+    return Derivation(" ".join(["S", *words[1:]]), (Derivation(words[0]),))
 
 
 def length_split() -> tuple[list[str], list[str]]:

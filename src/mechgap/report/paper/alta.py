@@ -11,7 +11,8 @@ import numpy as np
 
 from mechgap.algorithms.inputs import nearest
 from mechgap.faithfulness.correlation import mean_interval
-from mechgap.faithfulness.sequence_study import run_missing, sequence_studies
+from mechgap.faithfulness.sequence_presets import sequence_studies
+from mechgap.faithfulness.sequence_study import run_missing
 from mechgap.programs import program
 from mechgap.programs.tasks import task_of
 from mechgap.report.alta_minimal import generalisation

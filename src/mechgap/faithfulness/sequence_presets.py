@@ -1,0 +1,105 @@
+"""Every training of ALTA's section on learnability, with the paper's settings: experiments/alta/studies.toml, read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from mechgap.algorithms.inputs import nearest
+from mechgap.programs.tasks import Task, parity_task
+from mechgap.training.config import parse_toml
+from mechgap.training.sequences.end_to_end import ParitySize
+from mechgap.training.sequences.many import Recipe
+from mechgap.training.sequences.probed import ProbedSize
+from mechgap.training.sequences.scan import ScanSize
+from mechgap.training.sequences.supervise import MlpSize
+
+KINDS = ("supervision", "probed", "end_to_end", "scan")
+
+
+@dataclass(frozen=True)
+class SequenceStudy:
+    """What is trained: an MLP on the traces of the program of that name, or a Transformer on parity or SCAN.
+
+    Attributes:
+        split: of SCAN, see `scan_task`.
+    """
+
+    name: str
+    kind: str
+    recipe: Recipe
+    train_length: int = 20
+    each: int = 100
+    mlp: MlpSize | None = None
+    probed: ProbedSize | None = None
+    transformer: ParitySize | ScanSize | None = None
+    split: str | None = None
+
+    @property
+    def task(self) -> Task:
+        """Bits to learn from, and twice as long ones to be tested on."""
+        return parity_task(self.train_length, 2 * self.train_length, each=self.each)
+
+
+def sequence_studies(preset: str = "full", changes: Mapping[str, Any] | None = None) -> dict[str, SequenceStudy]:
+    """Name -> study, as experiments/alta/studies.toml has them; `changes` replace single settings of any part."""
+    if preset not in ("full", "quick"):
+        raise ValueError(f"No preset {preset!r}. {nearest(preset, ['quick', 'full'])}")
+    document, given = _document(), dict(changes or {})
+    quick = document["quick"] if preset == "quick" else {}
+    known = {
+        name for part in (Recipe, MlpSize, ProbedSize, ParitySize, ScanSize) for name in part.__dataclass_fields__
+    } | {"each"}
+    for name in given:
+        if name not in known:
+            raise ValueError(f"No setting {name!r}. {nearest(name, sorted(known))}")
+
+    def settings(part: Any, *layers: Mapping[str, Any]) -> dict[str, Any]:
+        names = part.__dataclass_fields__
+        merged = {k: v for layer in layers for k, v in layer.items() if k in names}
+        return merged | {k: v for k, v in given.items() if k in names}
+
+    found = {}
+    for kind in KINDS:
+        for name, values in (_scan_studies(document[kind]) if kind == "scan" else document[kind]).items():
+            recipe = settings(
+                Recipe, document["recipe"].get(kind, {}), values.get("recipe", {}), quick.get("recipe", {})
+            )
+            task = quick.get("task", {}) | {k: given[k] for k in ("train_length", "each") if k in given}
+            length = task.get("train_length", 20)
+            parts: dict[str, Any] = {}
+            if kind == "supervision":
+                parts["mlp"] = MlpSize(**settings(MlpSize, values["mlp"], quick.get("mlp", {})))
+            elif kind == "probed":
+                parts["probed"] = ProbedSize(**settings(ProbedSize, values["probed"]))
+            else:
+                whole: Any = ParitySize if kind == "end_to_end" else ScanSize
+                lengths = {"train_length": length, "test_length": 2 * length} if kind == "end_to_end" else {}
+                size = settings(whole, values["transformer"], quick.get("transformer", {}))
+                parts["transformer"] = whole(**(size | lengths))
+            found[name] = SequenceStudy(name, kind, Recipe(**recipe), **task, **parts, split=values.get("split"))
+    return found
+
+
+def scan_study(split: str, layers: int, shared: bool, positions: str) -> str:
+    """The name of a study, e.g. scan_16; what differs from the length split, shared weights and relative positions."""
+    parts = (split.replace("length", ""), layers, "" if shared else "separate", positions.replace("relative", ""))
+    return "_".join(["scan", *(str(part) for part in parts if part)])
+
+
+def _scan_studies(table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        scan_study(split, layers, network["shared"], network["positions"]): {
+            "split": split,
+            "transformer": network | {"layers": layers},
+        }
+        for split in table["splits"]
+        for network in table["networks"]
+        for layers in network["layers"]
+    }
+
+
+@cache
+def _document() -> dict[str, Any]:
+    return parse_toml((files("mechgap.experiments") / "alta" / "studies.toml").read_text(), "alta/studies.toml")
