@@ -12,7 +12,12 @@ REGISTRY = {
         "bellman_ford": "relaxation.bellman_ford",
         "bfs": "spreading.bfs",
         "connected_components": "relaxation.connected_components",
+        "dfs": "depth_first.dfs",
+        "dijkstra": "queues.dijkstra",
+        "insertion_sort": "arrays.insertion_sort",
         "k_hop": "relaxation.k_hop",
+        "minimum": "arrays.minimum",
+        "mst_prim": "queues.mst_prim",
         "widest_path": "relaxation.widest_path",
     },
     "alta": {

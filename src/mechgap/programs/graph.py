@@ -153,10 +153,14 @@ class Select:
         """Whether the node chose itself because nobody qualified."""
         return IsMe(self.name)
 
+    def heard(self, name: str) -> Read:
+        """The sender's variable of that name; `via.dist` is short for it, unless a select itself has such a field."""
+        return Read(self.name, name)
+
     def __getattr__(self, name: str) -> Read:
         if name.startswith("_"):
             raise AttributeError(name)
-        return Read(self.name, name)
+        return self.heard(name)
 
     def __str__(self) -> str:
         where = "" if self.where == ALWAYS else f" where {self.where}"

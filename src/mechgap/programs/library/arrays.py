@@ -1,0 +1,75 @@
+"""Programs over arrays: every element is a node, and sees all others."""
+
+from mechgap.algorithms.searching import MINIMUM_SPEC
+from mechgap.algorithms.sorting import INSERTION_SORT_SPEC
+from mechgap.programs.expressions import me, other, when
+from mechgap.programs.graph import Bool, GraphProgram, Node, argmax, argmin
+
+FIRST = argmin("first", other.id)
+BEFORE = argmax("before", other.id, where=other.id < me.id)  # the element to the left; itself for the first
+STARTS = me.id.equals(FIRST.id)
+
+
+def minimum() -> GraphProgram:
+    """One pass from the left; the smallest key so far changes hands only for a strictly smaller one."""
+    smallest = argmin("smallest", other.id, where=other.is_min)
+    looked_at = argmin("looked_at", other.id, where=other.is_next)
+    return GraphProgram(
+        name="minimum",
+        spec=MINIMUM_SPEC,
+        state=(Node("pred", BEFORE.id), Bool("is_min", STARTS), Bool("is_i", STARTS)),
+        selects=(looked_at, smallest, BEFORE, FIRST),
+        lets=(
+            Bool("is_next", BEFORE.found & BEFORE.is_i),
+            Bool("beats", looked_at.found & (looked_at.heard("key") < smallest.heard("key"))),
+        ),
+        updates={
+            "pred": me.pred,
+            "is_min": when(me.beats, me.is_next, me.is_min),
+            "is_i": when(looked_at.found, me.is_next, me.is_i),
+        },
+        hints={"pred_h": me.pred, "min_h": me.is_min, "i": me.is_i},
+        outputs={"min": me.is_min},
+        weights={"key": (0.0, 1.0)},
+        full=True,
+        compared="looked_at",
+        algorithm="minimum",
+    )
+
+
+def insertion_sort() -> GraphProgram:
+    """Element j joins the sorted prefix behind the last element that is not greater; nothing is shifted."""
+    new = argmin("new", other.id, where=other.is_next)
+    lower = argmax("lower", other.key, where=other.is_sorted & ~other.above)
+    upper = argmin("upper", other.key, where=other.is_sorted & other.above)
+    largest = argmax("largest", other.key, where=other.is_sorted)
+    moves = new.found & upper.found
+    return GraphProgram(
+        name="insertion_sort",
+        spec=INSERTION_SORT_SPEC,
+        state=(Node("pred", BEFORE.id), Bool("is_sorted", STARTS), Bool("is_i", STARTS), Bool("is_j", STARTS)),
+        selects=(lower, upper, largest, new, BEFORE, FIRST),
+        lets=(
+            Bool("is_next", BEFORE.found & BEFORE.is_j),
+            Bool("follows", BEFORE.found & BEFORE.is_next),  # first of the rest
+            Bool("above", new.heard("key") < me.key),
+            Bool("is_upper", moves & me.id.equals(upper.id)),
+            Bool("hangs", moves & me.follows),  # the rest now hangs on the prefix's last element
+        ),
+        updates={
+            "pred": when(
+                me.is_next,
+                when(lower.found, lower.id, me.id),
+                when(me.is_upper, new.id, when(me.hangs, largest.id, me.pred)),
+            ),
+            "is_sorted": me.is_sorted | me.is_next,
+            "is_i": when(new.found, when(upper.found, me.is_upper, me.is_next), me.is_i),
+            "is_j": when(new.found, me.is_next, me.is_j),
+        },
+        hints={"pred_h": me.pred, "i": me.is_i, "j": me.is_j},
+        outputs={"pred": me.pred},
+        weights={"key": (0.0, 1.0)},
+        full=True,
+        compared="lower",
+        algorithm="insertion_sort",
+    )
