@@ -4,6 +4,7 @@ import json
 import random
 from collections import Counter
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,9 @@ from mechgap.programs.library.scan_grammar import (
     random_split,
 )
 from mechgap.programs.tasks import addition_task, answers, bits, parity_task, right, scan_task, task_of
+from mechgap.report.alta_minimal import generalisation
 from mechgap.report.paper import alta
-from mechgap.report.paper.alta import alta_items, alta_table, printed_numbers
+from mechgap.report.paper.alta import alta_items, alta_table, printed_numbers, run_alta_item
 from mechgap.report.paper.document import document
 from mechgap.training.checkpoint import write_json
 from mechgap.training.sequences.end_to_end import ParitySize, draw_bits, parity_logits, predictions, train_parity
@@ -42,6 +44,7 @@ from mechgap.training.sequences.scan import BEGIN, END, Commands, ScanSize, acti
 from mechgap.training.sequences.supervise import MlpSize, supervise, vector_accuracy, with_mlp
 from mechgap.training.sequences.traces import trace_vectors
 
+RESULTS = Path(__file__).parents[1] / "results"
 TINY = {"width": 32, "hidden": 64, "heads": 2, "head_width": 16, "train_length": 3, "test_length": 6}
 
 
@@ -495,17 +498,27 @@ def test_items_need_studies_that_exist() -> None:
         entry = alta._entry(name)
         assert set(alta._studies(entry)) <= set(known)
         for row in entry.get("rows", ()):
-            assert len(row["paper"]) == (1 if known[row["study"]].kind == "scan" else 3)
+            assert len(row["paper"]) == 3
+    cells = {cell["study"]: cell["paper"] for cell in alta._cells(alta._entry("alta-table5"))}
+    assert set(cells) == {name for name, study in known.items() if study.kind == "scan"}
+    assert sum(len(paper) for paper in cells.values()) == 4 * 24  # the paper's table is whole
     assert printed_numbers("relative_8_shared") == [100, 65, 52]
+    # Table 5: its corners, and a row that ends at 64 layers
+    corners = {"scan_2": 11, "scan_256": 5, "scan_mcd3_2_separate_absolute": 4, "scan_mcd2_64_separate": 4}
+    assert {name: printed_numbers(name) for name in corners} == {name: [n] for name, n in corners.items()}
+    assert printed_numbers("scan_divergence_2") == []
 
 
-def write_result(folder: Path, name: str, shares: list[tuple[float, float, float]]) -> None:
+def write_result(folder: Path, name: str, shares: list[tuple[float, ...]], ended: str = "all steps") -> None:
     study = sequence_studies("full")[name]
     (folder / "alta" / name).mkdir(parents=True)
-    rows = [dict(zip(("seed", *study.task.tests), (i, *s), strict=True)) for i, s in enumerate(shares)]
+    slices = ("test",) if study.kind == "scan" else study.task.tests
+    rows = [dict(zip(("seed", *slices), (i, *s), strict=True)) for i, s in enumerate(shares)]
     write_json(folder / "alta" / name / "metrics.json", rows)
     write_json(folder / "alta" / name / "config.json", asdict(study))
-    write_json(folder / "alta" / name / "manifest.json", {"date": "2026-01-02", "steps": 7})
+    write_json(folder / "alta" / name / "manifest.json", {"date": "2026-01-02", "steps": 7, "ended": ended})
+    if study.kind == "scan":
+        return
     kinds = ("right by length", "right by ones", "mean prediction by ones")
     write_json(folder / "alta" / name / "curves.json", {kind: {"19": [1.0], "20": [0.5]} for kind in kinds})
 
@@ -520,12 +533,101 @@ def test_results_stand_beside_the_printed_ones(tmp_path: Path) -> None:
     assert by_label["Sequential (Relative), ones > 20"].verdict == "never run"
     assert (found.networks, found.date) == ("2", "2026-01-02")
     write_result(tmp_path, "relative_8", [(1.0, 0.6, 0.5)])
-    (details,) = alta_table("alta-figure9", tmp_path).details
+    details = alta_table("alta-figure9", tmp_path).details[0]
     assert details.header == ("length", "relative_8")
     assert details.rows == (("19", "1.00"), ("20", "0.50"))
     assert "### ALTA, Table 2: Trace supervision on parity" in document(tmp_path)
     with pytest.raises(ValueError, match="ALTA has no 'alta-table4' here"):
         alta_table("alta-table4", tmp_path)
+
+
+def test_the_table_of_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_result(tmp_path, "scan_6", [(0.11,), (0.13,)], ended="enough")
+    write_result(tmp_path, "scan_divergence_16", [(0.25,)])
+    found = alta_table("alta-table5", tmp_path)
+    by_label = {line.label: line for line in found.lines}
+    assert by_label["length, 6 layers, shared, relative, test"].verdict == "reproduced"
+    assert by_label["length, 2 layers, shared, relative, test"].verdict == "never run"
+    assert by_label["MCD1, 2 layers, shared, relative, test"].verdict == "data not available"
+    ours = by_label["divergence (ours, stands in for MCD), 16 layers, shared, relative, test"]
+    assert (ours.paper, ours.ours, ours.verdict) == ("", "25.0", "shown")
+    grid, trainings = found.details
+    assert grid.header[-7:] == ("2", "6", "16", "32", "64", "128", "256")
+    cells = {row[:4]: row[4:] for row in grid.rows}
+    assert cells["length", "shared", "relative", "paper"] == ("11", "10", "9", "7", "7", "7", "5")
+    assert cells["length", "shared", "relative", "ours"] == ("never run", "12.0 ± 1.4", *["never run"] * 5)
+    assert cells["MCD3", "separate", "absolute", "paper"] == ("4", "5", "2", "3", "1", "–", "–")
+    assert cells["MCD3", "separate", "absolute", "ours"] == (*["data not available"] * 5, "–", "–")
+    assert ("random (ours)", "shared", "relative", "paper") not in cells
+    assert trainings.rows[0][:2] == ("scan_6", "stopped after 7 steps at 100% on training data")
+    assert trainings.rows[1][:2] == ("scan_divergence_16", "7 steps")
+    (tmp_path / "data/scan").mkdir(parents=True)
+    (tmp_path / "data/scan/mcd1.json").touch()
+    by_label = {line.label: line for line in alta_table("alta-table5", tmp_path).lines}
+    assert by_label["MCD1, 2 layers, shared, relative, test"].verdict == "never run"
+    assert by_label["MCD2, 2 layers, shared, relative, test"].verdict == "data not available"
+
+
+def test_only_what_has_data_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked: list[str] = []
+    monkeypatch.setattr(alta, "run_missing", lambda studies, *rest: asked.extend(study.name for study in studies))
+    run = partial(run_alta_item, "alta-table5", "full", tmp_path, runs=tmp_path)
+    run()
+    assert asked == [f"scan{split}_{layers}" for split in ("", "_divergence", "_random") for layers in (2, 6, 16)]
+    (tmp_path / "data/scan").mkdir(parents=True)
+    (tmp_path / "data/scan/mcd2.json").touch()
+    run()
+    assert [name for name in asked if "mcd" in name] == ["scan_mcd2_2", "scan_mcd2_6", "scan_mcd2_16"]
+
+
+def test_all_trainings_in_one_table(tmp_path: Path) -> None:
+    write_result(tmp_path, "relative_8", [(1.0, 0.6, 0.5)], ended="enough")
+    write_result(tmp_path, "scan_2", [(0.1,)])
+    head = {"head": "left", "matched": 1.0, "layer": 0, "index": 0}
+    probe = {"variable": "parity", "majority": 0.5}
+    gap = {
+        "heads": [head | {"distance": 0.25, "uniform": 0.75}, head | {"distance": 0.75, "uniform": 1.0}],
+        "variables": [
+            probe | {"layer": layer, "accuracy": accuracy, "control": control}
+            for layer, accuracy, control in ((0, 1.0, 1.0), (1, 0.75, 0.5), (2, 0.25, 0.75))
+        ],
+    }
+    nothing = {"heads": [], "variables": []}
+    write_json(tmp_path / "alta/relative_8/gap.json", {"0": {"one_program": gap, "other_program": nothing}})
+    table = alta_table("alta-gap", tmp_path).details[0]
+    rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
+    assert [row["study"] for row in rows] == ["relative_8", "relative_8", "scan_2"]
+    assert rows[0] == {
+        "study": "relative_8",
+        "learns from": "answers",
+        "networks": "1",
+        "training": "stopped after 7 steps at 100% on training data",
+        "training data": "",
+        "as long": "100.0",
+        "longer": "60.0",
+        "more ones": "50.0",
+        "test of SCAN": "",
+        "compared with": "one_program",
+        "nearest head (uniform)": "0.50 (0.88)",
+        "variables read (shuffled)": "0.50 (0.62)",  # the embedding is left out
+    }
+    assert (rows[1]["compared with"], rows[1]["longer"], rows[1]["nearest head (uniform)"]) == ("other_program", "", "")
+    assert (rows[2]["test of SCAN"], rows[2]["longer"]) == ("10.0", "")
+    said = CliRunner().invoke(app, ["alta", "summary", "--folder", str(tmp_path)], env={"COLUMNS": "250"}).output
+    assert "stopped after 7 steps" in said
+    assert "test of SCAN" in said
+
+
+def test_how_simple_programs_are() -> None:
+    """Section 4.1: fewer rules, and more layers."""
+    found = {row[0]: row[1:] for row in alta_table("alta-simplicity", RESULTS).details[0].rows}
+    assert found["Sequential (Relative)"] == ("7", "7", "20", "16")  # 4 variables of two values each
+    assert found["Sum + Modulo, the count written down"][:3] == ("40402", "31", "2")
+    assert found["SCAN"][3] == "10^19"
+    made = generalisation(mg.program("parity_sequential_relative"), parity_task(6, 12, each=3))
+    assert (made.layers, made.combinations) == (6, 16)
 
 
 @pytest.mark.slow

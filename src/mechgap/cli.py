@@ -292,23 +292,34 @@ def alta_supervise(
     from mechgap.training.config import parse_assignments
 
     kind, name = ("probed", f"{program}_probed") if probe else ("supervision", program)
-    learn(kind, [name], preset, folder, parse_assignments(settings or []))
+    learn([kind], [name], preset, folder, parse_assignments(settings or []))
 
 
 @alta.command("train")
 def alta_train(
     names: Annotated[
-        list[str] | None, typer.Argument(help="e.g. relative_8 or absolute_40_shared; by default all eight of Table 3.")
+        list[str] | None,
+        typer.Argument(help="e.g. relative_8, absolute_40_shared or scan_16; by default all eight of Table 3."),
     ] = None,
     preset: AltaPreset = "quick",
     folder: Annotated[Path, typer.Option(help="For the results.")] = Path("runs/alta"),
     settings: Settings = None,
 ) -> None:
-    """Train Transformers on parity end to end, and test them on longer inputs."""
+    """Train Transformers on parity or SCAN end to end, and test them on longer or other inputs."""
     from mechgap.report.alta_learning import learn
     from mechgap.training.config import parse_assignments
 
-    learn("end_to_end", names or [], preset, folder, parse_assignments(settings or []))
+    learn(["end_to_end", "scan"], names or [], preset, folder, parse_assignments(settings or []))
+
+
+@alta.command("summary")
+def alta_summary(
+    folder: Annotated[Path, typer.Option(help="Results, as `mechgap paper` keeps them.")] = Path("results"),
+) -> None:
+    """All trainings on sequences in one table: right answers, longer inputs, the gap; and how simple programs are."""
+    from mechgap.report.alta_learning import print_summary
+
+    print_summary(folder)
 
 
 @app.command()

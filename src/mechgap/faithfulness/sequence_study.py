@@ -155,7 +155,7 @@ def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dic
         network: CompiledAlta = replace(compiled, network=with_mlp(compiled.network, mlp))
         found.append([int(answer) for answer in answers(program, partial(_outputs, network, most), texts)])
         vectors.append(vector_accuracy(mlp, traces))
-        gaps[str(seed)] = {program.name: _gap(network.network, program, task, most)}
+        gaps[str(seed)] = {program.name: _gap(network.network, program, task)}
     return trained, np.array(found), gaps, {"vectors right": vectors}
 
 
@@ -175,7 +175,7 @@ def _probed(study: SequenceStudy, task: Task, texts: list[str], options: dict[st
         found.append([int(answer) for answer in answers(program, run, texts)])
         made = answers(program, run, task.train)
         known.append(float(np.mean([a == task.answer(text) for a, text in zip(made, task.train, strict=True)])))
-        gaps[str(seed)] = {program.name: _gap(model.network, program, task, most)}
+        gaps[str(seed)] = {program.name: _gap(model.network, program, task)}
     return trained, np.array(found), gaps, {"training data": known}
 
 
@@ -200,11 +200,16 @@ def parity_program(name: str, longest: int) -> AltaProgram:
     return look_up(name, **(sizes | counts).get(name, {}))
 
 
-def _gap(net: Transformer, program: AltaProgram, task: Task, layers: int) -> dict[str, Any]:
-    """Heads and variables, on texts of the training set that are as long as can be: all take as many layers."""
+def _gap(net: Transformer, program: AltaProgram, task: Task, layers: int | None = None) -> dict[str, Any]:
+    """Heads and variables, on texts of the training set that are as long as can be: all take as many layers.
+
+    Args:
+        layers: of the network; None where they are those of the program, one by one.
+    """
     longest = max(len(text) for text in task.train)
     texts = [text for text in task.train if len(text) == longest][:MEASURED]
-    seen = observe_transformer(net, program, texts, layers)
+    taken = int(program.interpret([program.encode(texts[0])]).layers[0])
+    seen = observe_transformer(net, program, texts, layers or taken)
     return {
         "heads": [asdict(match) for match in match_heads(program, texts, seen)],
         "variables": [asdict(found) for found in probe_variables(program, texts, seen)],

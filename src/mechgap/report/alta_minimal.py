@@ -1,5 +1,6 @@
 """Minimal programs in a terminal: what is left of a program, and how it generalises (ALTA Figure 4)."""
 
+import math
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from mechgap.programs.tasks import Task, right, task_of
 from mechgap.report.alta_tables import alta_named
 
 MOST_COMPARED = 2000  # rules whose tests are taken out one by one
+LONGEST = 64  # texts whose layers are counted
 TRAINED, MOST_TESTED = "training set", 1000  # texts of the training set that are tested, too, about
 
 
@@ -22,6 +24,8 @@ class Generalisation:
     Attributes:
         rules: how many the whole program has, as the paper counts; None where counting would take too long.
         kept: how many of them are left.
+        layers: the most that the longest texts of the training set take.
+        combinations: of values of all variables and heads' outputs, which the rules tell apart.
         removable: what could be removed besides, by Definition 1; None where there are too many rules to try.
         whole, small: slice -> share of right answers, of the whole program and of the minimal one.
     """
@@ -29,6 +33,8 @@ class Generalisation:
     rules: int | None
     kept: int
     removable: int | None
+    layers: int
+    combinations: int
     whole: dict[str, float]
     small: dict[str, float]
 
@@ -39,15 +45,22 @@ def generalisation(program: AltaProgram, task: Task) -> Generalisation:
     small = minimal(program, task.train, shown)
     slices = {TRAINED: task.train[:: max(1, len(task.train) // MOST_TESTED)], **task.tests}
     longest = max(len(program.encode(text)) for texts in slices.values() for text in texts)
-    layers = 2 * longest + 20 if program.halt else None  # more than any of these tasks takes; a part may never halt
+    most = 2 * longest + 20 if program.halt else None  # more than any of these tasks takes; a part may never halt
     few = len(small.rules) <= MOST_COMPARED
     return Generalisation(
         rules=None if program.name == "scan" else rule_count(program),
         kept=rule_count(small, small.rules),
         removable=len(removable(small.rules, shown, program.readable)) if few else None,
+        layers=int(program.interpret([program.encode(text) for text in _longest(task)]).layers.max()),
+        combinations=math.prod(len(variable.domain) for variable in program.readable.values()),
         whole={name: float(right(program, task, texts).mean()) for name, texts in slices.items()},
-        small={name: float(right(small, task, texts, layers).mean()) for name, texts in slices.items()},
+        small={name: float(right(small, task, texts, most).mean()) for name, texts in slices.items()},
     )
+
+
+def _longest(task: Task) -> list[str]:
+    """Texts to learn from that are long, or have long answers."""
+    return sorted(task.train, key=lambda text: len(text) + len(task.answer(text)))[-LONGEST:]
 
 
 def print_minimal(name: str, train_length: int | None = None, split: str = "length") -> None:
@@ -66,6 +79,8 @@ def print_minimal(name: str, train_length: int | None = None, split: str = "leng
     for where, share in found.small.items():
         table.add_row(where, f"{found.whole[where]:.1%}", f"{share:.1%}")
     console.print(table)
+    took = f"It takes up to {found.layers} layers on the training set"
+    console.print(f"{took}, and has {found.combinations:.1e} combinations of values.", highlight=False)
     of = "" if found.rules is None else f" of {found.rules}"
     console.print(f"{found.kept}{of} rules are left, counted with one value per test and the resets of heads.")
     if found.removable is not None:

@@ -1,6 +1,6 @@
 """The tables and figures of ALTA on learnability: what the paper prints, and what ours come to."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
@@ -11,19 +11,21 @@ import numpy as np
 
 from mechgap.algorithms.inputs import nearest
 from mechgap.faithfulness.correlation import mean_interval
-from mechgap.faithfulness.sequence_presets import sequence_studies
+from mechgap.faithfulness.sequence_presets import SequenceStudy, scan_study, sequence_studies
 from mechgap.faithfulness.sequence_study import run_missing
 from mechgap.programs import program
-from mechgap.programs.tasks import task_of
+from mechgap.programs.tasks import published_file, task_of
 from mechgap.report.alta_minimal import generalisation
+from mechgap.report.alta_summary import finished, how_training_went, percent, simplicity_table, study_table
 from mechgap.report.paper.catalogue import Item
 from mechgap.report.paper.lines import Comparison
-from mechgap.report.paper.verdicts import DIFFERS, NEVER, NO_REASON, REPRODUCED, SMALL, Details, Line
+from mechgap.report.paper.verdicts import DIFFERS, NEVER, NO_REASON, REPRODUCED, SHOWN, SMALL, Details, Line
 from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.config import parse_toml
 
 PREFIX, FOLDER, MINIMAL = "alta-", "alta", "minimal.json"
 NEAR = 5.0  # points
+NO_DATA = "data not available"
 Say = Callable[[str], None]
 
 
@@ -39,7 +41,7 @@ def alta_items() -> list[str]:
 
 def printed_numbers(study: str) -> list[float]:
     """What the paper prints of a study, in percent."""
-    rows = (row for entry in _document().values() for row in entry.get("rows", ()))
+    rows = (row for entry in _document().values() for row in [*entry.get("rows", ()), *_cells(entry)])
     return next((row["paper"] for row in rows if row["study"] == study), [])
 
 
@@ -52,71 +54,161 @@ def run_alta_item(
         place.mkdir(parents=True, exist_ok=True)
         write_json(place / MINIMAL, {row["program"]: _minimal(row["program"], say) for row in entry["minimal"]})
     studies = sequence_studies(preset, changes)
-    run_missing([studies[name] for name in _studies(entry)], place, runs / FOLDER, say)
+    wanted = [studies[name] for name in _studies(entry)]
+    run_missing([study for study in wanted if has_data(study)], place, runs / FOLDER, say)
+
+
+def has_data(study: SequenceStudy) -> bool:
+    """Whether what it is trained on is there; published splits of SCAN are files."""
+    file = None if study.split is None else published_file(study.split)
+    return file is None or file.exists()
 
 
 def alta_table(name: str, folder: str | Path) -> Comparison:
     """Compare one table or figure with the results in a folder."""
     entry, place = _entry(name), Path(folder) / FOLDER
-    lines = [line for row in entry.get("rows", ()) for line in _row(row, place)]
-    details = []
-    if "minimal" in entry:
-        more, table = _minimal_lines(entry["minimal"], place / MINIMAL)
-        lines += more
-        details += table
-    if "curves" in entry:
-        details.append(_curves(entry["curves"], place))
-        lines += [Line("curves", verdict=NEVER)] if not details[-1].rows else []
-    manifests = [read_json(place / s / "manifest.json") for s in _studies(entry) if (place / s).exists()]
-    seeds = [len(read_json(place / s / "metrics.json")) for s in _studies(entry) if (place / s).exists()]
-    date = max((m["date"] for m in manifests), default="-")
+    run = finished(place, None if entry.get("everything") else _studies(entry))
+    minimal = read_json(place / MINIMAL) if (place / MINIMAL).exists() else {}
+    lines = [line for row in _rows(entry) for line in _row(row, place)]
+    lines += _minimal_lines(entry.get("minimal", ()), minimal)
+    details = [table for table in _details(entry, place, run, minimal) if table.rows]
+    if not lines and not details:
+        lines = [Line(entry["title"], verdict=NEVER)]
+    seeds = [len(read_json(place / study / "metrics.json")) for study in run]
+    date = max((read_json(place / study / "manifest.json")["date"] for study in run), default="-")
     networks = ", ".join(dict.fromkeys(str(n) for n in seeds)) or "-"
     item = Item(name, entry["title"], {}, about=entry.get("about", ""))
     return Comparison(item, tuple(lines), tuple(details), networks, date, any(SMALL in x.verdict for x in lines))
 
 
+def _details(
+    entry: Mapping[str, Any], place: Path, run: Sequence[str], minimal: Mapping[str, Any]
+) -> Iterator[Details]:
+    """The tables of an item, empty ones among them."""
+    if "minimal" in entry:
+        yield _minimal_table(entry["minimal"], minimal)
+    if "curves" in entry:
+        yield _curves(entry["curves"], place)
+    if "grid" in entry:
+        yield _grid(entry["grid"], place)
+    if "simplicity" in entry:
+        yield simplicity_table(entry["simplicity"], minimal)
+    if entry.get("everything"):
+        yield study_table(place, run)
+    if _rows(entry):
+        yield _trainings(place, run)
+
+
 def _row(row: Mapping[str, Any], place: Path) -> list[Line]:
-    """A line per slice of the test set."""
+    """A line per slice of the test set; the paper may have no number for it."""
     folder = place / row["study"]
-    planned = sequence_studies()[row["study"]]
-    slices = ("test",) if planned.kind == "scan" else tuple(planned.task.tests)
+    planned = _planned()[row["study"]]
+    slices = ("test",) if planned.kind == "scan" else _slices()
+    printed = row["paper"] or [""] * len(slices)
     if not (folder / "metrics.json").exists():
         labels = [f"{row['label']}, {name}" for name in slices]
-        return [Line(x, f"{paper}", verdict=NEVER) for x, paper in zip(labels, row["paper"], strict=True)]
+        verdict = NEVER if has_data(planned) else NO_DATA
+        return [Line(x, f"{paper}", verdict=verdict) for x, paper in zip(labels, printed, strict=True)]
     metrics, config = read_json(folder / "metrics.json"), read_json(folder / "config.json")
     same = all(config[k] == asdict(planned)[k] for k in ("mlp", "transformer", "train_length"))
     lines = []
-    for name, paper in zip(slices, row["paper"], strict=True):
+    for name, paper in zip(slices, printed, strict=True):
         if name not in metrics[0]:  # shorter texts than the paper's
             lines.append(Line(f"{row['label']}, {name}", f"{paper}", verdict=SMALL))
             continue
         ours = 100 * np.array([seed[name] for seed in metrics])
         low, high = mean_interval(ours)
-        spread = f" ± {ours.std(ddof=1):.1f}" if len(ours) > 1 else ""
-        verdict = REPRODUCED if abs(ours.mean() - paper) <= NEAR else f"{DIFFERS}: {row.get('because', NO_REASON)}"
+        verdict = _verdict(float(ours.mean()), paper, row) if row["paper"] else SHOWN
         interval = f"{low:.1f} to {high:.1f}" if len(ours) > 1 else ""
-        said = (f"{paper}", f"{ours.mean():.1f}{spread}", interval, str(len(ours)))
+        said = (f"{paper}", percent([seed[name] for seed in metrics]), interval, str(len(ours)))
         lines.append(Line(f"{row['label']}, {name}", *said, verdict=verdict if same else SMALL))
     return lines
 
 
-def _minimal_lines(rows: list[Mapping[str, Any]], path: Path) -> tuple[list[Line], list[Details]]:
-    found = read_json(path) if path.exists() else {}
-    lines, table = [], []
+def _verdict(ours: float, paper: float, row: Mapping[str, Any]) -> str:
+    return REPRODUCED if abs(ours - paper) <= NEAR else f"{DIFFERS}: {row.get('because', NO_REASON)}"
+
+
+def _rows(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What is compared line by line: rows as they are, and those networks of a grid that are asked for."""
+    return [*entry.get("rows", ()), *(cell for cell in _cells(entry) if cell["run"])]
+
+
+def _cells(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every network of a grid as a row of its own."""
+    return [
+        {
+            "label": f"{row['label']}, {layers} layers, {_weights(row)}, {row['positions']}",
+            "study": scan_study(row["split"], layers, row["shared"], row["positions"]),
+            "paper": [paper] if paper is not None else [],
+            "run": layers in row.get("run", ()),
+        }
+        for row in entry.get("grid", ())
+        for layers, paper in _printed(row).items()
+    ]
+
+
+def _printed(row: Mapping[str, Any]) -> dict[int, float | None]:
+    """Layers -> what the paper prints, for the networks that there are studies of."""
+    layers = [n for n in _depths() if scan_study(row["split"], n, row["shared"], row["positions"]) in _planned()]
+    return dict(zip(layers, row.get("paper") or [None] * len(layers), strict=True))
+
+
+def _grid(rows: Sequence[Mapping[str, Any]], place: Path) -> Details:
+    """As the paper prints it, a column per number of layers; ours below the paper's."""
+    found = []
     for row in rows:
-        known = found.get(row["program"])
+        printed, cells = _printed(row), _cells({"grid": [row]})
+        ours = {n: _row(cell, place)[0] for n, cell in zip(printed, cells, strict=True)}
+        about = (row["label"], _weights(row), row["positions"])
+        if "paper" in row:
+            found.append((*about, "paper", *(str(printed.get(n, "–")) for n in _depths())))
+        said = {n: line.ours if line.verdict != SMALL and line.ours else line.verdict for n, line in ours.items()}
+        found.append((*about, "ours", *(said.get(n, "–") for n in _depths())))
+    header = ("split", "weights", "positions", "", *(str(n) for n in _depths()))
+    return Details("Right answers on the test set in percent, by number of layers", header, tuple(found))
+
+
+def _weights(row: Mapping[str, Any]) -> str:
+    return "shared" if row["shared"] else "separate"
+
+
+def _trainings(place: Path, studies: Sequence[str]) -> Details:
+    rows = []
+    for study in studies:
+        manifest = read_json(place / study / "manifest.json")
+        seconds = manifest.get("times", {}).get("train_s")
+        device = str(manifest.get("device", {}).get("kind", ""))
+        rows.append((study, how_training_went(place / study), device, "" if seconds is None else f"{seconds:.0f}"))
+    return Details("How training went", ("study", "training", "device", "s to train"), tuple(rows))
+
+
+def _minimal_lines(rows: Sequence[Mapping[str, Any]], minimal: Mapping[str, Any]) -> list[Line]:
+    lines = []
+    for row in rows:
+        known = minimal.get(row["program"])
         if known is None:
             lines.append(Line(row["label"], str(row.get("rules", "")), verdict=NEVER))
-            continue
-        if "rules" in row:
+        elif "rules" in row:
             verdict = REPRODUCED if known["kept"] == row["rules"] else f"{DIFFERS}: {NO_REASON}"
             lines.append(Line(f"{row['label']}, rules", str(row["rules"]), str(known["kept"]), verdict=verdict))
-        whole = "" if known["rules"] is None else str(known["rules"])
-        for where, share in known["small"].items():
-            cells = (row["label"], whole, str(known["kept"]), where, f"{known['whole'][where]:.1%}", f"{share:.1%}")
-            table.append(cells)
+    return lines
+
+
+def _minimal_table(rows: Sequence[Mapping[str, Any]], minimal: Mapping[str, Any]) -> Details:
+    """A row per program and slice."""
+    known = [(row["label"], minimal[row["program"]]) for row in rows if row["program"] in minimal]
+    table = [
+        (label, _counted(of["rules"]), str(of["kept"]), where, f"{of['whole'][where]:.1%}", f"{share:.1%}")
+        for label, of in known
+        for where, share in of["small"].items()
+    ]
     header = ("program", "rules", "minimal", "inputs", "whole program right", "minimal program right")
-    return lines, [Details("What is left, and how it generalises", header, tuple(table))] if table else []
+    return Details("What is left, and how it generalises", header, tuple(table))
+
+
+def _counted(rules: int | None) -> str:
+    return "" if rules is None else str(rules)
 
 
 def _curves(entry: Mapping[str, Any], place: Path) -> Details:
@@ -141,7 +233,7 @@ def _minimal(name: str, say: Say) -> dict[str, Any]:
 
 
 def _studies(entry: Mapping[str, Any]) -> list[str]:
-    return [row["study"] for row in entry.get("rows", ())] + list(entry.get("curves", {}).get("studies", ()))
+    return [row["study"] for row in _rows(entry)] + list(entry.get("curves", {}).get("studies", ()))
 
 
 def _entry(name: str) -> Mapping[str, Any]:
@@ -149,6 +241,24 @@ def _entry(name: str) -> Mapping[str, Any]:
     if found is None:
         raise ValueError(f"ALTA has no {name!r} here. {nearest(name, alta_items())}")
     return found
+
+
+@cache
+def _planned() -> dict[str, SequenceStudy]:
+    return sequence_studies("full")
+
+
+@cache
+def _slices() -> tuple[str, ...]:
+    """Of the test set of parity."""
+    return tuple(next(iter(_planned().values())).task.tests)
+
+
+@cache
+def _depths() -> list[int]:
+    """Every number of layers for SCAN."""
+    sizes = [study.transformer for study in _planned().values() if study.kind == "scan"]
+    return sorted({size.layers for size in sizes if size is not None})
 
 
 @cache
