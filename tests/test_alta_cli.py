@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import mechgap as mg
 from mechgap.cli import app
+from mechgap.compiler.alta_certificate import AltaCertificate
 from mechgap.compiler.alta_files import load_transformer, save_transformer
 from mechgap.networks.transformer import run_batch
 
@@ -65,6 +66,15 @@ def test_a_mistake_ends_in_its_message(words: tuple[str, ...], message: str) -> 
     done = runner.invoke(app, ["alta", *words])
     assert done.exit_code != 0
     assert message in str(done.exception)
+
+
+def test_what_is_not_certified_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AltaCertificate, "ok", property(lambda _: False))
+    done = runner.invoke(app, ["alta", "compile", "parity_sum_mod_2", "--out", str(tmp_path / "parity.safetensors")])
+    assert done.exit_code != 0
+    assert "certificate of parity_sum_mod_2: NOT OK" in done.output
+    assert "parity_sum_mod_2 does not compute what it should, see above; nothing is written." in str(done.exception)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_compiled_network_comes_back_as_it_was(tmp_path: Path) -> None:

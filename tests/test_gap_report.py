@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mechgap.cli import app
+from mechgap.faithfulness.causal import ABOUT
 from mechgap.faithfulness.mechanistic_gap import load_gap
 from mechgap.report.gap_report import write_report
 from mechgap.report.gap_words import headlines, number, verdict
@@ -133,6 +134,43 @@ def test_the_papers_numbers_have_a_column_where_there_are_any(run: Path, tmp_pat
     html, _ = page_of([run], tmp_path / "report.html", paper=paper)
     assert "<td>98.30 %</td>" in html
     assert "<td>-0.055</td>" in html
+
+
+@pytest.mark.parametrize(
+    ("x", "shown"),
+    [
+        *((0.99974, "0.9997"), (-0.99974, "-0.9997"), (0.999996, "0.999996"), (0.9994, "0.999")),
+        *((1.0, "1.000"), (0.9999999, "1.000"), (1.0004, "1.000"), (0.0004, "0.0004")),
+    ],
+)
+def test_nearly_one_is_not_rounded_to_one(x: float, shown: str) -> None:
+    assert number(x) == shown
+
+
+def test_the_causal_table_has_one_order_whatever_the_file_has(run: Path, tmp_path: Path) -> None:
+    rewrite("causal.json", lambda v: {**v, "splits": {s: dict(reversed(c.items())) for s, c in v["splits"].items()}})(
+        run
+    )
+    html, _ = page_of([run], tmp_path / "report.html")
+    table = html[html.index("<caption>Score when attention is replaced, test") :].split("</table>")[0]
+    assert re.findall(r'<th scope="rowgroup" rowspan="1">([^<]*)</th>', table) == list(ABOUT)
+
+
+def test_readings_of_several_heads_are_shown_where_there_are_several(tmp_path: Path) -> None:
+    for heads in (1, 2):
+        html, _ = page_of([write_folder(tmp_path / f"{heads}", heads=heads)], tmp_path / "report.html")
+        for words in ("mean of the heads", "best mixture of the heads"):
+            assert (f"attention distance, {words}" in html) == (heads > 1)
+        assert '"internal/rows"' in html
+
+
+def test_the_page_says_when_a_cluster_is_stable(run: Path, tmp_path: Path) -> None:
+    html, _ = page_of([run], tmp_path / "report.html")
+    section = html[html.index('<section id="clusters"') :].split("</section>")[0]
+    assert "The graphs are drawn again 100 times" in section
+    assert "From 0.75 on a cluster counts as stable." in section
+    assert "cut at 0.7 of its height" in section
+    assert "with a stability of 0.75 or more" in section
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,19 @@
 """The report in a real browser: used by mouse and by keys, on phone and paper (see browser_pages.py)."""
 
+import io
 import re
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from browser_pages import IN_A_BROWSER, LOOKS, UNFOLDED, Opened, check_accessible, picture_folder
-from mechgap.faithfulness.mechanistic_gap import load_gap
+from mechgap.faithfulness.landscape import Landscape, save_landscapes
+from mechgap.faithfulness.mechanistic_gap import Gap, load_gap
 from mechgap.report.gap_report import write_report
 from result_folders import write_folder
 
@@ -56,9 +60,16 @@ def test_128_networks_open_in_time(large: Path, visit: Any) -> None:
     assert large.stat().st_size < 15e6
 
 
-def test_the_slider_and_the_buttons_change_the_step(large: Path, visit: Any) -> None:
-    opened = visit(large)
-    assert opened.said().startswith("Step 1 of 9")
+def busiest(gap: Gap, sample: int) -> int:
+    """The first step with the most decisive rows, counted from 1."""
+    steps = gap.shown["decisive"][: gap.shown["lengths"][sample] - 1, sample]
+    return 1 + int(np.argmax(steps.any(1).sum(-1)))
+
+
+def test_the_slider_and_the_buttons_change_the_step(large: Path, folder: Path, visit: Any) -> None:
+    opened, gap = visit(large), load_gap(folder / "bfs")
+    assert opened.said().startswith(f"Step {busiest(gap, 0)} of 9"), "it opens where most happens"
+    assert busiest(gap, 0) > 1
     before = opened.page.inner_html("#viewer-stage")
     opened.page.locator("#viewer-step").fill("4")
     assert opened.said().startswith("Step 4 of 9")
@@ -67,8 +78,9 @@ def test_the_slider_and_the_buttons_change_the_step(large: Path, visit: Any) -> 
     assert opened.said().startswith("Step 5 of 9")
     opened.page.click("#viewer-previous")
     assert opened.said().startswith("Step 4 of 9")
-    opened.page.select_option("#viewer-sample", "1")
-    assert opened.said().startswith("Step 1 of 8"), "another sample starts anew and has its own length"
+    opened.page.select_option("#viewer-sample", "2")
+    assert opened.said().startswith(f"Step {busiest(gap, 2)} of 7"), "another sample has its own length"
+    assert busiest(gap, 2) not in (1, 4), "and its own step where most happens"
 
 
 def test_the_viewer_shows_the_numbers_of_the_file(large: Path, folder: Path, visit: Any) -> None:
@@ -112,6 +124,82 @@ def test_the_mouse_hits_a_point(several: Path, visit: Any) -> None:
     assert opened.page.input_value("#viewer-run") == "1"
 
 
+# A point whose middle is covered by another: where it is, and whose both are.
+COVERED = """() => {
+  const points = [...document.querySelectorAll('.point')];
+  const middle = (p) => {
+    const box = p.querySelector('.dot').getBoundingClientRect();
+    return [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
+  };
+  for (const p of points) {
+    const [x, y] = middle(p);
+    const apart = points.filter((q) => q !== p).map((q) => Math.hypot(middle(q)[0] - x, middle(q)[1] - y));
+    const above = document.elementFromPoint(x, y).closest('.point');
+    if (above && above !== p && Math.min(...apart) > 3) {
+      return { x, y, member: p.dataset.member, above: above.dataset.member };
+    }
+  }
+}"""
+
+
+def test_of_points_that_cover_each_other_the_nearest_opens(large: Path, visit: Any) -> None:
+    opened = visit(large)
+    opened.page.locator("#scatter-plot").scroll_into_view_if_needed()
+    at = opened.page.evaluate(COVERED)
+    assert at["member"] != at["above"]
+    opened.page.mouse.click(at["x"], at["y"])
+    opened.until("document.activeElement.id", "viewer-stage")
+    assert opened.page.input_value("#viewer-member").endswith(f":{at['member']}")
+
+
+@pytest.fixture(scope="module")
+def extreme(folder: Path) -> Path:
+    """Scores and distances that differ in their last digits, losses over 47 powers of ten and over a tenth of one."""
+    run = write_folder(folder / "extreme", seeds=12)
+    gap, apart = load_gap(run), np.linspace(0, 1, 12)
+    gap.members["test_best"][:] = 0.99971 + 3e-5 * apart
+    gap.measures["validation"]["internal/rows"][:] = 2e-5 + 2e-6 * apart
+    gap.measures["validation"]["internal/decisive"][:] = 0.5 + 1e-4 * apart
+    gap.save(run)
+    axis = np.linspace(-1, 1, 21).astype(np.float32)
+    wide, narrow = 10 ** np.linspace(-13, 34, 21), np.linspace(2.1, 2.6, 21)
+    planes = {"learned": narrow, "compiled": wide, "initial": 1e5 * narrow}
+    sharpness = {"0.1": 1.0, "loss": 1.0}
+    save_landscapes(
+        run, [Landscape(k, k, axis, np.tile(x[:, None], 21).astype(np.float32), sharpness) for k, x in planes.items()]
+    )
+    assert write_report([run], folder / "extreme.html") == []
+    return folder / "extreme.html"
+
+
+# What stands at the ticks of every axis, and the box that it takes; x has ticks, y has lines.
+TICKS = """() => [...document.querySelectorAll('svg:has(> path.axis)')].flatMap((svg) =>
+  ['line.axis + text', 'line.grid + text'].map((label) => [...svg.querySelectorAll(label)].map((t) => {
+    const { left, right, top, bottom } = t.getBoundingClientRect();
+    return { text: t.textContent, left, right, top, bottom };
+  })))"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_ticks_tell_values_apart(extreme: Path, visit: Any, width: int) -> None:
+    page = visit(extreme, width).page
+    for measure in ("internal/rows", "internal/decisive", "external/meant"):
+        page.select_option("#scatter-measure", measure)
+        axes = page.evaluate(TICKS)
+        assert len(axes) == 2 * page.locator("svg:has(> path.axis)").count() >= 16
+        for ticks in axes:
+            texts = [t["text"] for t in ticks]
+            assert len(texts) == len(set(texts)) >= 2, texts
+            for a, b in pairwise(ticks):
+                assert a["right"] < b["left"] or b["bottom"] < a["bottom"] - 8, f"{a} and {b} overlap"
+
+
+def test_the_page_does_not_round_to_one(extreme: Path, visit: Any) -> None:
+    opened = visit(extreme)
+    assert opened.page.locator('.point[aria-label*="score 0.9997"]').count() == 12
+    assert "test score 0.9997" in facts(opened)
+
+
 def test_points_are_walked_and_opened_by_keys(large: Path, visit: Any) -> None:
     opened = visit(large)
     assert opened.page.locator('.point[tabindex="0"]').count() == 1, "the plot is one stop of the tab key"
@@ -131,6 +219,7 @@ def test_keys_step_and_play(large: Path, visit: Any) -> None:
     opened = visit(large)
     opened.page.focus("#viewer-stage")
     for key, step in (
+        ("Home", 1),
         ("ArrowRight", 2),
         ("ArrowRight", 3),
         ("ArrowLeft", 2),
@@ -235,6 +324,30 @@ def test_it_fits_the_screen(large: Path, several: Path, visit: Any, tmp_path: Pa
         assert page.evaluate("document.documentElement.scrollWidth") <= 700
 
 
+def darkness(page: Any, region: Any) -> float:
+    """How far the right edge of a region is from the colour left of it, over its whole height."""
+    picture = np.asarray(Image.open(io.BytesIO(region.screenshot())).convert("L"), float)
+    edge, beside = picture[:, -3:], picture[:, -60:-57]
+    return float(np.median(np.abs(edge.mean(1) - beside.mean(1))))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_table_that_goes_on_shows_it(large: Path, visit: Any, scheme: str) -> None:
+    page = visit(large, 390, scheme).page
+    loose = """() => [...document.querySelectorAll('table')]
+      .filter((t) => !t.closest('.scroll[tabindex="0"][role=region]')).length"""
+    assert page.evaluate(loose) == 0, "every table can be scrolled by keys"
+    region = page.locator("#causal .scroll").first
+    assert region.evaluate("(r) => r.scrollWidth > r.clientWidth")
+    assert darkness(page, region) > 20
+    region.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(300)
+    assert region.evaluate("(r) => r.scrollLeft") > 0
+    region.evaluate("(r) => { r.scrollLeft = r.scrollWidth; }")
+    assert darkness(page, region) < 5, "at its end there is no more"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_prints_on_white_with_everything_unfolded(large: Path, visit: Any, tmp_path: Path, scheme: str) -> None:
     kept = picture_folder(tmp_path)
@@ -246,4 +359,7 @@ def test_it_prints_on_white_with_everything_unfolded(large: Path, visit: Any, tm
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.is_visible("#viewer-play")
+    whole = """() => [...document.querySelectorAll('figure, .panel, .card, tr, section > p')]
+      .map((e) => getComputedStyle(e).breakInside)"""
+    assert set(page.evaluate(whole)) == {"avoid"}, "nothing is cut by the end of a page"
     page.screenshot(path=kept / f"large-print-{scheme}.png", full_page=True)

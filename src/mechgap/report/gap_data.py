@@ -11,6 +11,7 @@ import numpy as np
 from scipy.cluster import hierarchy
 
 from mechgap.algorithms import algorithm
+from mechgap.faithfulness.clusters import COLOUR_SHARE
 from mechgap.faithfulness.mechanistic_gap import Gap
 from mechgap.report.gap_tables import Analysis
 from mechgap.report.gap_words import in_order, label_of, scores
@@ -160,6 +161,7 @@ def _clusters(page: PageData, index: int, analysis: Analysis, gap: Gap) -> dict[
         "members": np.flatnonzero(gap.sound)[order].tolist(),
         "labels": found.labels[order].tolist(),
         "cut": found.cut,
+        "height": COLOUR_SHARE,
         "stable": found.stable,
         # scipy puts the leaves at 5, 15, 25, ...; here they stand at 0, 1, 2, ...
         "x": [[_number((x - 5) / 10) for x in link] for link in drawn["icoord"]],

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mechgap.faithfulness.clusters import COLOUR_SHARE, OVERLAP, RESAMPLES
 from mechgap.faithfulness.landscape import FILE as LANDSCAPE
 from mechgap.faithfulness.mechanistic_gap import FILE as GAP
 from mechgap.faithfulness.study import CAUSAL
@@ -107,6 +108,7 @@ def render(runs: Sequence[Analysis], problems: Sequence[str], paper: Paper, note
         "has": has,
         "missing": _missing(runs, data.values["runs"]),
         "cluster_tables": [t for a in runs if (t := cluster_table(a)) is not None],
+        "clustering": {"cut": COLOUR_SHARE, "stable": OVERLAP, "draws": RESAMPLES},
         "sharpness": sharpness_table(runs),
         "causal": causal_tables(runs, paper),
         "correlations": correlation_tables(runs, paper),

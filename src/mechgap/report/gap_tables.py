@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mechgap.faithfulness.clusters import Clusters
+from mechgap.faithfulness.causal import ABOUT
+from mechgap.faithfulness.clusters import COLOUR_SHARE, OVERLAP, Clusters
 from mechgap.faithfulness.correlation import Correlation, mean_interval
 from mechgap.faithfulness.landscape import Landscape
 from mechgap.report.gap_words import (
@@ -131,9 +132,9 @@ def causal_tables(runs: Sequence[Analysis], paper: Paper) -> dict[str, PageTable
     """Split -> what becomes of the score when attention is replaced."""
     tables = {}
     for split in dict.fromkeys(s for a in runs for s in a.run.causal):
-        conditions = dict.fromkeys(c for a in runs for c in a.run.causal.get(split, {}))
+        found = {c for a in runs for c in a.run.causal.get(split, {})}
         groups = []
-        for condition in conditions:
+        for condition in (*(c for c in ABOUT if c in found), *sorted(found - set(ABOUT))):
             groups.append(Group(condition, tuple(_causal_rows(runs, split, condition)), condition))
         header = ("run", "score", "95 % interval", "change", "95 % interval", "hints right", "what it is")
         caption = f"Score when attention is replaced, {split}"
@@ -161,8 +162,8 @@ def cluster_table(analysis: Analysis) -> PageTable | None:
     groups = tuple(Group(str(i + 1), (row,)) for i, row in enumerate(rows))
     header = ("networks", "stability", "mean score", "attention distance", "seeds")
     note = (
-        f"{found.cut} clusters where the tree is cut at 0.7 of its height, {found.stable} of them stable"
-        f"{f'; {alone} hold a single network' if alone else ''}."
+        f"{found.cut} clusters where the tree is cut at {COLOUR_SHARE} of its height; {found.stable} of them stable, "
+        f"with a stability of {OVERLAP} or more{f'; {alone} hold a single network' if alone else ''}."
     )
     return PageTable(f"Clusters of {analysis.run.label}", header, groups, note)
 

@@ -1,13 +1,14 @@
 """What the report calls things: measures in words, numbers as text, and the verdict in a sentence."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mechgap.faithfulness.correlation import mean_interval
 from mechgap.faithfulness.mechanistic_gap import Gap
+from mechgap.training.result import Table
 
 BEST_EQUIVALENT = "internal/best_equivalent"
 LABELS = {
@@ -28,6 +29,7 @@ PREFIXES = {
     "external/printed/": "trace agreement, margins as printed: ",
     "hint_score/": "benchmark's hint score: ",
 }
+OF_SEVERAL_HEADS = ("internal/mean_head", "internal/mixture")
 ORDER = (
     "score",
     "internal/rows",
@@ -80,6 +82,23 @@ def in_order(measures: Iterable[str]) -> list[str]:
         return next((i for i, start in enumerate(ORDER) if name.startswith(start)), len(ORDER)), name
 
     return sorted(measures, key=place)
+
+
+def repeated(gap: Gap) -> tuple[str, ...]:
+    """Measures that say nothing of their own: of one head, the best, the mean and any mixture are the same."""
+    attention = gap.shown.get("attention")  # [members, steps, samples, heads, n, n]
+    return OF_SEVERAL_HEADS if attention is not None and attention.shape[3] == 1 else ()
+
+
+def without_repeats(gap: Gap) -> Gap:
+    """A gap whose every measure is shown."""
+    again = repeated(gap)
+
+    def kept(tables: Mapping[str, Table]) -> dict[str, Table]:
+        return {split: {name: x for name, x in table.items() if name not in again} for split, table in tables.items()}
+
+    baselines = {split: kept(tables) for split, tables in gap.baselines.items()}
+    return replace(gap, measures=kept(gap.measures), curves=kept(gap.curves), baselines=baselines)
 
 
 def number(x: float | None, digits: int = 3) -> str:

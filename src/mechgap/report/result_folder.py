@@ -14,6 +14,7 @@ from mechgap.faithfulness.mechanistic_gap import FILE as GAP
 from mechgap.faithfulness.mechanistic_gap import Gap, load_gap
 from mechgap.faithfulness.study import CAUSAL
 from mechgap.report.gap_checks import checked_gap
+from mechgap.report.gap_words import without_repeats
 from mechgap.storage import read_tensors
 from mechgap.training.checkpoint import HISTORY as HISTORY_FORMAT
 from mechgap.training.checkpoint import read_json
@@ -85,7 +86,7 @@ def read_folder(path: str | Path, label: str | None = None) -> ResultFolder:
     run = ResultFolder(
         path=path,
         label=label,
-        gap=found,
+        gap=None if found is None else without_repeats(found),
         configs=reader.take(CONFIG, _read_configs, ()),
         manifest=reader.take(MANIFEST, _read_object, {}),
         metrics=reader.take(METRICS, _read_metrics, {}),

@@ -17,7 +17,8 @@ function logTicks(low, high, count) {
   if (last - first < 2) {
     const between = [];
     for (let e = first - 1; e <= last; e++) for (const m of [1, 2, 5]) between.push(m * 10 ** e);
-    return between.filter((t) => t >= low && t <= high);
+    const inside = between.filter((t) => t >= low && t <= high);
+    return inside.length > 1 ? inside : niceTicks(low, high, count);
   }
   const step = Math.max(1, Math.ceil((last - first) / Math.max(2, count)));
   const ticks = [];
@@ -25,13 +26,13 @@ function logTicks(low, high, count) {
   return ticks;
 }
 
-// A tick as text, with as many digits as tell it from its neighbours.
-function tickText(x, step = 0) {
+// A tick as text, with as many digits as tell it from its neighbours: 0.25 needs one more than 0.2.
+function tickText(x, step) {
   if (x === 0) return "0";
-  if (Math.abs(x) >= 1e6 || Math.abs(x) < 1e-4) return x.toExponential(0).replace("e+", "e");
-  if (Math.abs(x) >= 1e4) return `${+(x / 1000).toPrecision(3)}k`;
-  const digits = step > 0 ? Math.max(0, 1 - Math.floor(Math.log10(step) + 1e-9)) : null;  // 0.25 needs one more than 0.2
-  return digits === null ? String(+x.toPrecision(3)) : String(+x.toFixed(digits));
+  const place = (v) => Math.floor(Math.log10(Math.abs(v)) + 1e-9);
+  const exact = +x.toPrecision(Math.min(Math.max(place(x) - place(step) + 2, 1), 15)); // there are no more in a double
+  if (Math.abs(x) >= 1e6 || Math.abs(x) < 1e-4) return exact.toExponential().replace("e+", "e");
+  return Math.abs(x) >= 1e4 ? `${+(exact / 1000).toPrecision(12)}k` : String(exact);
 }
 
 // A little air around values; a range that is never empty.
@@ -55,10 +56,10 @@ function axes(width, height, x, y) {
   const px = scale(x, inner.left, inner.right);
   const py = scale(y, inner.bottom, inner.top);
   const ticksOf = (axis, room) => (axis.log ? logTicks : niceTicks)(axis.low, axis.high, Math.max(2, Math.floor(room)));
-  const texts = (axis, ticks) => ticks.map((t) => tickText(t, axis.log || ticks.length < 2 ? 0 : ticks[1] - ticks[0]));
+  const texts = (ticks) => ticks.map((t) => tickText(t, ticks.length > 1 ? ticks[1] - ticks[0] : t));
   const parts = [];
   const [yTicks, xTicks] = [ticksOf(y, (inner.bottom - inner.top) / 36), ticksOf(x, (inner.right - inner.left) / 62)];
-  const [yTexts, xTexts] = [texts(y, yTicks), texts(x, xTicks)];
+  const [yTexts, xTexts] = [texts(yTicks), texts(xTicks)];
   for (const [i, t] of yTicks.entries()) {
     parts.push(`<line class="grid" x1="${inner.left}" x2="${inner.right}" y1="${py(t)}" y2="${py(t)}"/>`);
     parts.push(`<text class="soft" x="${inner.left - 6}" y="${py(t) + 4}" text-anchor="end">${yTexts[i]}</text>`);

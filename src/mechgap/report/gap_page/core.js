@@ -12,7 +12,9 @@ const runClass = (index) => `run${index % COLOURS}`;
 function format(x, digits = 3) {
   if (!known(x)) return "–";
   if (x !== 0 && (Math.abs(x) < 10 ** -digits || Math.abs(x) >= 1e5)) return x.toExponential(1);
-  return x.toFixed(digits);
+  const shown = x.toFixed(digits);
+  const rounded = Math.abs(+shown) === 1 && 1 - Math.abs(x) > 1e-6; // 0.9997 is not 1.000, but 0.9999999 is rounding
+  return rounded ? format(x, digits + 1) : shown;
 }
 
 function splitsOf(what) {

@@ -89,7 +89,7 @@ function dendrogram(found, words) {
   const links = found.x.map((xs, k) => `M${xs.map((x, i) => `${px(x)},${py(found.y[k][i])}`).join("L")}`).join("");
   const colours = found.labels.map((label, i) => `<rect class="${label % 2 ? "odd" : "even"}" x="${(i / count) * width}" y="${height}" width="${width / count + 0.3}" height="${strip}"/>`);
   return `<svg viewBox="0 0 ${width} ${height + strip}" role="img" aria-label="${safe(`Dendrogram. ${words}`)}"><path class="tree" d="${links}"/>`
-    + `<line class="cut" x1="0" x2="${width}" y1="${py(0.7 * top)}" y2="${py(0.7 * top)}"/>${colours.join("")}</svg>`;
+    + `<line class="cut" x1="0" x2="${width}" y1="${py(found.height * top)}" y2="${py(found.height * top)}"/>${colours.join("")}</svg>`;
 }
 
 function startLandscapes() {

@@ -15,7 +15,7 @@ async function startViewer() {
   const on = (id, event, act) => byId(id).addEventListener(event, act);
   on("viewer-run", "change", (e) => viewer.open(+e.target.value, (runs[+e.target.value].viewer.closest || { member: 0 }).member));
   on("viewer-member", "change", (e) => viewer.open(viewer.run, +e.target.value.split(":").pop()));
-  on("viewer-sample", "change", (e) => { viewer.sample = +e.target.value; viewer.step = 1; bestHead(); showStep(); });
+  on("viewer-sample", "change", (e) => { viewer.sample = +e.target.value; viewer.step = busiestStep(); bestHead(); showStep(); });
   on("viewer-head", "change", (e) => { viewer.head = +e.target.value; showStep(); });
   on("viewer-select", "change", (e) => { viewer.select = +e.target.value; bestHead(); showStep(); });
   on("viewer-node", "change", (e) => chooseNode(e.target.value === "" ? null : +e.target.value));
@@ -46,7 +46,8 @@ viewer.open = async (run, member, go = false) => {
     viewer.arrays = await unpackRun(runs[run].viewer);
     const { lengths } = runs[run].viewer;
     const longest = lengths.indexOf(Math.max(...lengths)); // there is most to see
-    Object.assign(viewer, { sample: longest, step: 1, head: 0, select: 0, node: null });
+    Object.assign(viewer, { sample: longest, head: 0, select: 0, node: null });
+    viewer.step = busiestStep();
   }
   fillChoices();
   bestHead();
@@ -116,6 +117,13 @@ function decisiveAt(t) {
   if (!viewer.arrays.decisive) return () => false;
   const { values, shape: [, samples, selects, n] } = viewer.arrays.decisive;
   return (i) => Array.from({ length: selects }).some((_, s) => values[((t * samples + viewer.sample) * selects + s) * n + i] > 0);
+}
+
+// The step in which most rows are decisive, the first of them: there is something to compare, and an idle step has nothing.
+function busiestStep() {
+  const n = viewer.about().attention.shape[4];
+  const decisive = Array.from({ length: viewer.last() }, (_, t) => Array.from({ length: n }, (__, i) => +decisiveAt(t)(i)).reduce((a, b) => a + b, 0));
+  return 1 + decisive.indexOf(Math.max(...decisive));
 }
 
 function rowDistance(a, b, i, n) {
