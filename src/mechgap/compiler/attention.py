@@ -19,11 +19,12 @@ LEAK = 0.01  # of the network's leaky ReLU; as a head weight it cancels the leak
 
 @dataclass(frozen=True)
 class Unit:
-    """One attention channel: weight * leaky(form)."""
+    """One attention channel of a head: weight * leaky(form)."""
 
     form: Affine
     weight: float
     role: str
+    head: int = 0
 
 
 @dataclass(frozen=True)
@@ -34,34 +35,91 @@ class Lowered:
         resolution: keys, and keys and the bound, must differ by this much.
         resolves_ties: equal keys go to the lowest node; otherwise they are outside the domain.
         node_key: keys are nodes, so that they differ by a position gap.
+        head, micro_step: where in a network's attention the select is.
     """
 
     units: tuple[Unit, ...]
     resolution: float
     resolves_ties: bool
     node_key: bool
+    head: int = 0
+    micro_step: int = 0
 
 
 def lower_select(program: GraphProgram, reader: Reader, numbers: Numbers) -> Lowered:
     """Build the attention channels of the program's select."""
     select = program.selects[0]
     if select.key == Read("other", "id") and select.bound is None:
-        return _by_position(select, reader, numbers)
+        return by_position(select, _failures(select, reader), numbers)
     if isinstance(select.key, Extreme):
         return _of_two_offers(program, select, reader, numbers)
     return _by_value(program, select, reader, numbers)
 
 
-def _by_position(select: Select, reader: Reader, numbers: Numbers) -> Lowered:
-    """The lowest or highest candidate: C = 2 K, since K |x| differs by at most K times the gap of the two."""
+def by_position(select: Select, failures: Affine, numbers: Numbers) -> Lowered:
+    """The lowest or highest candidate: C = 2 K, since K |x| differs by at most K times the gap of the two.
+
+    Args:
+        select: an argmin or argmax of nodes.
+        failures: 0 where all conditions hold, 1 or more elsewhere.
+        numbers: the sizes and gaps.
+    """
     K, m = numbers.self_slope, numbers.margin
     sign = 1.0 if select.kind == SelectKind.ARGMIN else -1.0
     start = 1.0 if select.kind == SelectKind.ARGMIN else 0.0
     C = 2 * K
     form = C * (Affine(constant=start) - sign * position("other")) + (K + m)
-    form = form - (C + K + m) * _failures(select, reader)
+    form = form - (C + K + m) * failures
     _check_precision(select, numbers, numbers.min_gap, 1.0, 4.0)
     units = (*relu(form, "candidate"), *_distance(numbers))
+    return Lowered(units, numbers.min_gap, True, True)
+
+
+def by_value(
+    select: Select,
+    key: Affine,
+    span: tuple[float, float],
+    failures: Affine,
+    numbers: Numbers,
+    declared: float | None = None,
+) -> Lowered:
+    """The candidate of the smallest or largest key, whatever the node's own; ties are outside the domain.
+
+    Args:
+        select: an argmin or argmax of values of others.
+        key: the value, read at `other`.
+        span: the range of the key.
+        failures: 0 where all conditions hold, 1 or more elsewhere.
+        numbers: the sizes and gaps.
+        declared: the resolution of the key, if it has one of its own.
+    """
+    low, high = span
+    resolution = declared or numbers.finest(high - low, 32.0)
+    _check_precision(select, numbers, resolution, high - low, 32.0)
+    m = numbers.margin
+    own, own_range = (_tent(numbers), m) if numbers.tent_is_exact else (_distance(numbers), numbers.self_slope)
+    C, base = (2 * m + own_range) / resolution, 2 * (m + own_range)
+    height = -key + high if select.kind == SelectKind.ARGMIN else key - low
+    form = C * height + base - 1.01 * (C * (high - low) + base) * failures
+    return Lowered((*relu(form, "candidate"), *own), resolution, False, False)
+
+
+def nearest_match(theirs: Affine, mine: Affine, numbers: Numbers) -> Lowered:
+    """The node whose position, or node variable, is mine: 2 m are lost per gap that it lies apart."""
+    x = (2 * numbers.self_slope / (1 - LEAK)) * (theirs - mine)
+    return Lowered((Unit(x, -1.0, "match"), Unit(-x, -1.0, "match")), numbers.min_gap, True, True)
+
+
+def by_order(direction: float, numbers: Numbers) -> Lowered:
+    """The next node to the left (direction 1) or right (-1): whoever lies there at all gains H, the nearer the more."""
+    H = numbers.self_slope + 2 * numbers.margin
+    if 8 * numbers.roundoff * H / numbers.min_gap > numbers.margin / 2:
+        raise PrecisionError(
+            f"The next node to one side cannot be told from others at positions {numbers.min_gap:.3g} apart in "
+            f"{numbers.dtype} (n <= {numbers.max_nodes}). Use dtype='float64', a larger min_gap, or fewer nodes."
+        )
+    x = (direction * H / numbers.min_gap) * (position("me") - position("other"))
+    units = (*relu(x, "side"), *relu(x - H, "side", -1.0), *_distance(numbers))
     return Lowered(units, numbers.min_gap, True, True)
 
 

@@ -14,7 +14,7 @@ from mechgap.algorithms.families import FAMILIES, draw_family
 from mechgap.compiler.constants import exact_margin
 from mechgap.programs.graph_interpreter import Interpretation, RangeError, interpret
 from mechgap.storage import write_text
-from mechgap.trace import Kind, Stage, Trace
+from mechgap.trace import Kind, Location, Stage, Trace
 
 if TYPE_CHECKING:
     from mechgap.compiler.to_gatv2 import Compiled
@@ -132,6 +132,10 @@ def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Compar
             continue
         right, given = meant.values(variable.stage)[variable.name], shown.values(variable.stage)[variable.name]
         ok, where = (clear, inside) if variable.stage == Stage.HINT else (last, np.ones_like(last))
+        if variable.location == Location.GRAPH:
+            ok, where = ok.all(-1), where.all(-1)
+        if variable.kind == Kind.CATEGORICAL:
+            right, given = np.argmax(right, axis=-1), np.argmax(given, axis=-1)
         if variable.kind == Kind.SCALAR:
             off = np.abs(right - given)[ok & where]
             total += Comparison(error=float(np.max(off, initial=0.0)))
@@ -149,19 +153,21 @@ def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Compar
             failures=failures,
         )
     if meant.steps > 1 and shown.attention is not None:
-        rows = (clear & inside)[1:]
-        off = np.abs(shown.attention[:, 0, :, 0] - meant.attention[:, 0, :, 0]).max(-1)
+        rows = (clear & inside)[1:, :, None]
+        off = np.abs(compiled.attention_of_selects(shown) - meant.attention)[:, 0].max(-1)  # [T-1, B, selects, n]
         total += Comparison(attention_error=float(np.max(off, initial=0.0, where=rows)))
     return total
 
 
 def _clear_frames(compiled: "Compiled", meant: Interpretation) -> np.ndarray:
-    """[T, B, n]: whether every choice that the node has made up to that frame was clear."""
-    select = compiled.select
-    margins, tied = meant.margins[:, 0], meant.tied[:, 0] != 0
-    near = tied & (not select.resolves_ties)
-    if not select.node_key:
-        near = near | (margins < select.resolution)
+    """[T, B, n]: whether every choice up to that frame was clear: the node's own, or anybody's where all see all."""
+    near = np.zeros(meant.margins[:, 0].shape, bool)
+    for i, select in enumerate(compiled.selects):
+        near |= (meant.tied[:, i] != 0) & (not select.resolves_ties)
+        if not select.node_key:
+            near |= meant.margins[:, i] < select.resolution
+    if compiled.program.full:
+        near = np.broadcast_to(near.any(-1, keepdims=True), near.shape)
     start = np.zeros((1, meant.batch, meant.nodes), bool)
     return ~np.maximum.accumulate(np.concatenate([start, near]), axis=0)
 
@@ -261,12 +267,24 @@ def _range(variable: Any) -> tuple[float, float]:
 
 
 def _domain(compiled: "Compiled") -> dict[str, Any]:
-    numbers, select = compiled.numbers, compiled.select
+    numbers, selects = compiled.numbers, compiled.selects
     ranges = [str(v).split(" = ")[0] for v in compiled.program.state if hasattr(v, "high")]
-    kind = "nodes" if select.node_key else f"keys at least {select.resolution:.3g} apart"
+    finest = max((s.resolution for s in selects if not s.node_key), default=None)
+    kind = "nodes" if finest is None else f"keys at least {finest:.3g} apart"
+    resolved = all(s.resolves_ties for s in selects)
     return {
         "nodes": f"up to {numbers.max_nodes}, positions at least {numbers.min_gap:.3g} apart",
-        "choices": f"{kind}; ties {'go to the lowest node' if select.resolves_ties else 'are outside the domain'}",
+        "choices": f"{kind}; ties {'go to the lowest node' if resolved else 'are outside the domain'}",
         **({"ranges": "; ".join(ranges)} if ranges else {}),
+        "machine": _machine(compiled),
         "softmax": f"margin {numbers.margin:.3g} nats, {numbers.dtype}",
     }
+
+
+def _machine(compiled: "Compiled") -> str:
+    """Heads, micro-steps and channels."""
+    config, used = compiled.network.config, len(compiled.plan.channels)
+    return (
+        f"{config.heads} head{'s' * (config.heads > 1)}, {config.message_passing_steps} "
+        f"micro-step{'s' * (config.message_passing_steps > 1)} per step, {used} of {config.hidden} channels"
+    )

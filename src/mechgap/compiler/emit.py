@@ -1,6 +1,8 @@
 """Forms -> weights: the one place where names become indices."""
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,8 +11,8 @@ from mechgap.compiler.affine import Affine
 from mechgap.compiler.attention import Unit
 from mechgap.compiler.errors import ChannelOverflow
 from mechgap.compiler.layout import SENDER, SENDER_EDGE
+from mechgap.compiler.readout import Classified, Pointer, Pooled, Readout
 from mechgap.compiler.readout import Linear as LinearReadout
-from mechgap.compiler.readout import Pointer
 from mechgap.networks.clrs_net import ClrsNet
 from mechgap.networks.config import NetConfig
 from mechgap.networks.decoders import Reads, layout
@@ -41,17 +43,27 @@ class Plan:
 
     Attributes:
         channels: hidden channel -> the form whose ReLU it becomes.
-        attention: the attention channels.
+        attention: the attention channels, each of some head.
         readouts: hint or output -> its decoder.
-        uses_edge_info: some channel reads the sender's edge.
         layer_norm: what survives a layer norm, or None without one.
+        hears: hidden channel -> the head whose sender it hears; a channel that hears nobody can be anywhere.
+        micro_steps: how often the processor runs per step.
+        full_adjacency: every node may attend every node.
     """
 
     spec: Spec
     channels: dict[str, Affine]
     attention: tuple[Unit, ...]
-    readouts: dict[str, LinearReadout | Pointer]
+    readouts: dict[str, Readout]
     layer_norm: LayerNormPlan | None = None
+    hears: Mapping[str, int] = field(default_factory=dict)
+    micro_steps: int = 1
+    full_adjacency: bool = False
+
+    @property
+    def heads(self) -> int:
+        """How many heads attend."""
+        return 1 + max(unit.head for unit in self.attention)
 
     @property
     def uses_edge_info(self) -> bool:
@@ -62,12 +74,20 @@ class Plan:
         """The inputs at a location, each of which has a feature channel of its own."""
         return [v.name for v in self.spec.at(Stage.INPUT) if v.location == location]
 
+    @property
+    def least_width(self) -> int:
+        """The smallest hidden size: enough for every part, and the same for every head."""
+        return self.heads * max(-(-need // self.heads) for need in self.needs().values())
+
     def needs(self) -> dict[str, int]:
         """How many channels each part of the network must have."""
         pointers = [len(r.terms) for r in self.readouts.values() if isinstance(r, Pointer)]
+        heads = range(self.heads)
+        channels = len(self.channels) + (3 if self.layer_norm is not None else 0)
+        heard = max(Counter(self.hears.values()).values(), default=0)
         return {
-            "hidden state": len(self.channels) + (3 if self.layer_norm is not None else 0),
-            "attention": len(self.attention),
+            "hidden state": self.heads * max(-(-channels // self.heads), heard),
+            "attention": self.heads * max(sum(unit.head == h for unit in self.attention) for h in heads),
             "node inputs": len(self.inputs(Location.NODE)),
             "edge inputs": len(self.inputs(Location.EDGE)),
             "pointer decoders": max(pointers, default=0),
@@ -79,19 +99,30 @@ class Emitter:
 
     def __init__(self, plan: Plan, config: NetConfig, dtype: str):
         self.plan, self.config, self.dtype, self.width = plan, config, dtype, config.hidden
-        needs = plan.needs()
-        if max(needs.values()) > self.width:
+        needs, least = plan.needs(), plan.least_width
+        if least > self.width or self.width % plan.heads:
             listed = ", ".join(f"{k} {v}" for k, v in needs.items())
+            several = "" if plan.heads == 1 else f", a multiple of its {plan.heads} heads"
             raise ChannelOverflow(
-                f"hidden = {self.width} is too small: the program needs {max(needs.values())} channels ({listed}). "
-                f"Compile with hidden={max(needs.values())} or more."
+                f"hidden = {self.width} will not do: the program needs {least} channels ({listed}){several}. "
+                f"Compile with hidden={least}, or hidden=None for the smallest."
             )
-        extra = [CONSTANT, REFERENCE, BALANCE] if plan.layer_norm is not None else []
-        self.hidden = {name: i for i, name in enumerate([*plan.channels, *extra])}
+        self.hidden = self._places()
         self.features = {
             location: {name: i for i, name in enumerate(plan.inputs(location))}
             for location in (Location.NODE, Location.EDGE)
         }
+
+    def _places(self) -> dict[str, int]:
+        """Channel -> index. What hears a head lies in that head's block; the others fill up what is left."""
+        plan, block = self.plan, self.width // self.plan.heads
+        places: dict[str, int] = {}
+        for head in range(plan.heads):
+            mine = [name for name in plan.channels if plan.hears.get(name) == head]
+            places |= {name: head * block + i for i, name in enumerate(mine)}
+        extra = [CONSTANT, REFERENCE, BALANCE] if plan.layer_norm is not None else []
+        free = iter(sorted(set(range(self.width)) - set(places.values())))
+        return {name: places[name] if name in places else next(free) for name in (*plan.channels, *extra)}
 
     def network(self) -> ClrsNet:
         """The network that computes the plan."""
@@ -142,16 +173,17 @@ class Emitter:
 
     def _processor(self) -> GATv2:
         s, plan = self.width, self.plan
-        units = {i: unit.form for i, unit in enumerate(plan.attention)}
+        block, columns = s // plan.heads, self.unit_columns()
+        units = {columns[i]: unit.form for i, unit in enumerate(plan.attention)}
         channels = {self.hidden[name]: form for name, form in plan.channels.items()}
         if plan.layer_norm is not None:
             channels |= {
                 self.hidden[CONSTANT]: Affine(constant=plan.layer_norm.Q),
                 self.hidden[BALANCE]: plan.layer_norm.balance,
             }
-        omega, skip_bias, score_bias = self._array(1, s), self._array(s), self._array(s)
-        for i, unit in enumerate(plan.attention):
-            omega[0, i], score_bias[i] = unit.weight, unit.form.constant
+        omega, skip_bias, score_bias = self._array(plan.heads, block), self._array(s), self._array(s)
+        for column, unit in zip(columns, plan.attention, strict=True):
+            omega[unit.head, column % block], score_bias[column] = unit.weight, unit.form.constant
         for column, form in channels.items():
             skip_bias[column] = form.constant
         zero = self._array(s)
@@ -162,12 +194,21 @@ class Emitter:
             receiver=self._linear(self._layer(units, "me", s), zero),
             edge=self._linear(self._edge_layer(units, "edge", s), zero),
             graph=self._linear(self._array(s, s), zero),
-            attention=AttentionVectors(jnp.asarray(omega), jnp.asarray(self._array(1))),
+            attention=AttentionVectors(jnp.asarray(omega), jnp.asarray(self._array(plan.heads))),
             info=self._linear(self._edge_layer(channels, SENDER_EDGE, s), None) if self.config.edge_info else None,
             bias=None,
             norm=self._norm(),
-            full_adjacency=False,
+            full_adjacency=plan.full_adjacency,
         )
+
+    def unit_columns(self) -> list[int]:
+        """The attention channel of every unit: heads have a block each."""
+        block, used = self.width // self.plan.heads, Counter[int]()
+        columns = []
+        for unit in self.plan.attention:
+            columns.append(unit.head * block + used[unit.head])
+            used[unit.head] += 1
+        return columns
 
     def _norm(self) -> LayerNorm | None:
         """The norm that gives back what it takes: it undoes the deviation and the mean of (Q, total, 0, ...)."""
@@ -180,20 +221,27 @@ class Emitter:
 
     def _decoder(self, variable: Variable) -> tuple[Linear, ...]:
         readout = self.plan.readouts[variable.name]
-        reads = {Reads.NODE: 3 * self.width, Reads.EDGE: self.width, Reads.LATENT: self.width}
+        s = self.width
+        reads = {Reads.NODE: 3 * s, Reads.POOLED: 3 * s, Reads.EDGE: s, Reads.GRAPH: s, Reads.LATENT: s}
         layers = [
             [self._array(reads[r], outputs), self._array(outputs)] for r, outputs in layout(variable, self.config)
         ]
-        if isinstance(readout, LinearReadout):
-            self._node_rows(layers[0][0], 0, readout.form, 2 * self.width)
-            layers[0][1][0] = readout.form.constant
-        else:
-            for i, (mine, theirs, weight) in enumerate(readout.terms):
-                for layer, form in ((layers[0], mine), (layers[1], theirs)):
-                    self._node_rows(layer[0], i, form, 2 * self.width)
-                    layer[1][i] = form.constant
-                layers[3][0][i, 0] = weight
+        match readout:
+            case LinearReadout(form) | Pooled(form):
+                self._readout(layers[0], 0, form)
+            case Classified(forms):
+                for i, form in enumerate(forms):
+                    self._readout(layers[0], i, form)
+            case Pointer(terms):
+                for i, (mine, theirs, weight) in enumerate(terms):
+                    self._readout(layers[0], i, mine)
+                    self._readout(layers[1], i, theirs)
+                    layers[3][0][i, 0] = weight
         return tuple(self._linear(w, b) for w, b in layers)
+
+    def _readout(self, layer: list[np.ndarray], column: int, form: Affine) -> None:
+        self._node_rows(layer[0], column, form, 2 * self.width)
+        layer[1][column] = form.constant
 
 
 def _part(form: Affine, place: str) -> Affine:

@@ -267,9 +267,9 @@ def interval(
 
 
 def _declared(program: GraphProgram, place: str, name: str) -> tuple[float, float]:
-    for variable in program.state:
-        if variable.name == name:
-            return value_range(variable)
+    variable = program.variable(name)
+    if variable is not None:
+        return value_range(variable)
     weights = dict(program.weights)
     if name in weights:
         return weights[name]

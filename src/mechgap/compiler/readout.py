@@ -1,15 +1,33 @@
 """Hints and outputs -> decoders: what a node shows, as forms over its inputs and its new hidden state."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from mechgap.compiler.affine import Affine
 from mechgap.compiler.attention import position
 from mechgap.compiler.constants import Numbers
 from mechgap.compiler.errors import NotExpressible
-from mechgap.compiler.layout import LatestWrite, Reader, channel
-from mechgap.programs.expressions import Constant, Expression, Less, Read, walk
-from mechgap.programs.graph import Node, Real
+from mechgap.compiler.layout import LatestWrite, Storage, channel
+from mechgap.programs.expressions import Classes, Constant, Expression, Less, Read, walk
+from mechgap.programs.graph import GraphProgram, Node, Real
 from mechgap.trace import Kind, Location, Variable
+
+
+class Shows(Protocol):
+    """What knows a program's state after a step: a `Reader`, or a circuit."""
+
+    program: GraphProgram
+
+    @property
+    def storages(self) -> dict[str, Storage]:
+        """How the variables are kept."""
+
+    def value(self, name: str) -> Affine:
+        """A variable."""
+
+    def lower(self, expression: Expression) -> Affine:
+        """Any linear expression."""
+
 
 SHARP = 64.0  # logits of ±32: a sigmoid that is 0 or 1 to float32
 
@@ -22,27 +40,48 @@ class Linear:
 
 
 @dataclass(frozen=True)
+class Classified:
+    """logit_ic = forms[c]."""
+
+    forms: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """logit = the largest of any node's, channel by channel."""
+
+    form: Affine
+
+
+@dataclass(frozen=True)
 class Pointer:
     """logit_ij = Σ weight * max(mine_i, theirs_j)."""
 
     terms: tuple[tuple[Affine, Affine, float], ...]
 
 
-def lower_readout(variable: Variable, value: Expression, reader: Reader, numbers: Numbers) -> Linear | Pointer:
+Readout = Linear | Classified | Pooled | Pointer
+
+
+def lower_readout(variable: Variable, value: Expression, reader: "Shows", numbers: Numbers) -> Readout:
     """How one hint or output is decoded."""
+    if variable.location == Location.GRAPH and variable.kind == Kind.SCALAR:
+        return Pooled(reader.lower(value))
     if variable.location != Location.NODE:
-        raise NotExpressible(f"'{variable}': only values on nodes can be shown by a one-step program.")
+        raise NotExpressible(f"'{variable}': only values on nodes, and numbers of the graph, can be shown.")
     match variable.kind:
+        case Kind.CATEGORICAL if isinstance(value, Classes):
+            return Classified(tuple(SHARP * (_truth(part, reader) - 0.5) for part in value.parts))
         case Kind.POINTER:
             return _pointer(variable, value, reader, numbers)
         case Kind.SCALAR:
             return Linear(reader.lower(value))
         case Kind.MASK | Kind.MASK_ONE:
             return Linear(SHARP * (_truth(value, reader) - 0.5))
-    raise NotExpressible(f"'{variable}': there is no decoder for {variable.kind} values in a one-step program.")
+    raise NotExpressible(f"'{variable}': there is no decoder for {variable.kind} values shown as '{value}'.")
 
 
-def _truth(value: Expression, reader: Reader) -> Affine:
+def _truth(value: Expression, reader: "Shows") -> Affine:
     """A form above 1/2 where the value is true: the value itself, or a comparison, in units of its resolution."""
     if not isinstance(value, Less):
         return reader.lower(value)
@@ -56,7 +95,7 @@ def _truth(value: Expression, reader: Reader) -> Affine:
     return (1 / step) * (reader.lower(value.right) - reader.lower(value.left))
 
 
-def _pointer(variable: Variable, value: Expression, reader: Reader, numbers: Numbers) -> Pointer:
+def _pointer(variable: Variable, value: Expression, reader: "Shows", numbers: Numbers) -> Pointer:
     state = {v.name: v for v in reader.program.state}
     if not isinstance(value, Read) or not isinstance(state.get(value.name), Node):
         raise NotExpressible(f"'{variable}' = '{value}': a pointer must show a Node variable.")

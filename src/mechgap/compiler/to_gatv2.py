@@ -8,12 +8,13 @@ import numpy as np
 
 from mechgap.compiler.affine import Affine
 from mechgap.compiler.attention import Lowered, lower_select
+from mechgap.compiler.circuit import Circuit
 from mechgap.compiler.certificate import Certificate, make_certificate
 from mechgap.compiler.constants import Numbers, check_positions, exact_margin
 from mechgap.compiler.emit import Emitter, LayerNormPlan, Plan
-from mechgap.compiler.errors import DomainError
-from mechgap.compiler.layout import Reader, Storage, lay_out
-from mechgap.compiler.readout import lower_readout
+from mechgap.compiler.errors import DomainError, NotExpressible
+from mechgap.compiler.layout import Reader, lay_out
+from mechgap.compiler.readout import Readout, Shows, lower_readout
 from mechgap.compiler.updates import lower_updates, slow_channels
 from mechgap.networks.clrs_net import ClrsNet
 from mechgap.networks.config import NetConfig
@@ -37,7 +38,7 @@ class Compiled:
         program: what it computes.
         network: the weights; the class that is trained, too.
         plan: which channel holds what.
-        select: what its attention can tell apart.
+        selects: where the attention of every select is, and what it can tell apart.
         numbers: the sizes and gaps it was built for.
         certificate: what was checked, or None where certification was left out.
     """
@@ -45,7 +46,7 @@ class Compiled:
     program: GraphProgram
     network: ClrsNet
     plan: Plan
-    select: Lowered
+    selects: tuple[Lowered, ...]
     numbers: Numbers
     certificate: Certificate | None = field(default=None, compare=False)
 
@@ -79,6 +80,11 @@ class Compiled:
         hints = {name: x[: meant.steps] for name, x in trace.hints.items()}
         attention = trace.attention[: meant.steps - 1]
         return make_trace(trace.spec, trace.inputs, hints, trace.outputs, trace.lengths, attention)
+
+    def attention_of_selects(self, shown: Trace) -> np.ndarray:
+        """[T-1, 1, B, selects, N, N]: of an execution, the attention that the interpreter calls α*."""
+        at = [shown.attention[:, select.micro_step, :, select.head] for select in self.selects]
+        return np.stack(at, axis=2)[:, None]
 
     def check_domain(self, inputs: dict[str, np.ndarray]) -> None:
         """Refuse inputs that the weights were not built for."""
@@ -132,25 +138,27 @@ def compile_graph_program(
         certify: "quick" checks 64 graphs, "full" all families at several sizes, "none" nothing.
     """
     _check_arguments(hidden, max_nodes, min_gap, dtype, margin, certify)
-    storages = lay_out(program)
     numbers = Numbers(max_nodes, min_gap or 1 / max_nodes, dtype, margin or exact_margin(max_nodes, dtype))
     check_positions(numbers)
-    plan, select = _planned(program, storages, numbers, layer_norm)
-    hidden = hidden or max(plan.needs().values())
+    plan, selects = _planned(program, numbers, layer_norm)
+    hidden = hidden or plan.least_width
     if layer_norm:
         numbers = replace(numbers, layer_norm_noise=LAYER_NORM_NOISE[dtype] * LAYER_NORM_WIDTH / hidden)
-        plan, select = _planned(program, storages, numbers, layer_norm)
+        plan, selects = _planned(program, numbers, layer_norm)
     config = NetConfig(
         hidden=hidden,
+        heads=plan.heads,
+        message_passing_steps=plan.micro_steps,
         use_layer_norm=layer_norm,
         edge_info=plan.uses_edge_info,
+        full_adjacency=plan.full_adjacency,
         hint_mode=hint_mode,
         hint_repred=hint_repred,
         precision="highest",
     )
     with jax.enable_x64(dtype == "float64"):
         network = Emitter(plan, config, dtype).network()
-    compiled = Compiled(program, network, plan, select, numbers)
+    compiled = Compiled(program, network, plan, selects, numbers)
     return compiled if certify == "none" else replace(compiled, certificate=make_certificate(compiled, certify))
 
 
@@ -172,22 +180,47 @@ def _check_arguments(hidden: Any, max_nodes: Any, min_gap: Any, dtype: Any, marg
         raise ValueError("Cannot compile:\n  " + "\n  ".join(problems))
 
 
-def _planned(
-    program: GraphProgram, storages: dict[str, Storage], numbers: Numbers, layer_norm: bool
-) -> tuple[Plan, Lowered]:
-    """All forms of the program, and what its select can tell apart."""
+def _planned(program: GraphProgram, numbers: Numbers, layer_norm: bool) -> tuple[Plan, tuple[Lowered, ...]]:
+    """All forms of the program, and what its selects can tell apart."""
+    if len(program.selects) == 1 and not program.lets and not program.full:
+        return _one_step(program, numbers, layer_norm)
+    if layer_norm:
+        raise NotExpressible(
+            f"Program {program.name!r} takes several micro-steps, which no layer norm may disturb. "
+            f"Compile with layer_norm=False."
+        )
+    circuit = Circuit(program, numbers)
+    plan = Plan(
+        spec=program.spec,
+        channels=circuit.channels,
+        attention=tuple(unit for select in circuit.selects for unit in select.units),
+        readouts=_readouts(program, circuit, numbers),
+        hears=circuit.heads,
+        micro_steps=circuit.micro_steps,
+        full_adjacency=program.full,
+    )
+    return plan, circuit.selects
+
+
+def _one_step(program: GraphProgram, numbers: Numbers, layer_norm: bool) -> tuple[Plan, tuple[Lowered, ...]]:
+    """One select, and updates that one ReLU each can do: the paper's programs, in as few channels as can be."""
+    storages = lay_out(program)
     reader = Reader(program, storages)
     select = lower_select(program, reader, numbers)
     channels = lower_updates(reader, numbers)
-    shown = (*program.hints, *program.outputs)
     plan = Plan(
         spec=program.spec,
         channels=channels,
         attention=select.units,
-        readouts={name: lower_readout(program.spec[name], value, reader, numbers) for name, value in shown},
+        readouts=_readouts(program, reader, numbers),
         layer_norm=_balanced(channels, slow_channels(storages), numbers.dtype) if layer_norm else None,
     )
-    return plan, select
+    return plan, (select,)
+
+
+def _readouts(program: GraphProgram, reader: Shows, numbers: Numbers) -> dict[str, Readout]:
+    shown = (*program.hints, *program.outputs)
+    return {name: lower_readout(program.spec[name], value, reader, numbers) for name, value in shown}
 
 
 def _balanced(channels: dict[str, Affine], slow: dict[str, float], dtype: str) -> LayerNormPlan:

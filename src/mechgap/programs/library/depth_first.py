@@ -2,7 +2,7 @@
 
 from mechgap.algorithms.graph_search import DFS_SPEC, TICK
 from mechgap.programs.expressions import classes, edge, me, other, when
-from mechgap.programs.graph import Bool, GraphProgram, Node, Real, argmax, argmin, match
+from mechgap.programs.graph import ALWAYS, Bool, GraphProgram, Node, Real, argmax, argmin, match
 
 
 def dfs(max_nodes: int = 64) -> GraphProgram:
@@ -19,7 +19,7 @@ def dfs(max_nodes: int = 64) -> GraphProgram:
     lowest = argmin("lowest", other.id, where=white)
     child = argmin("child", other.id, where=white & edge.adj)
     scan = match("scan", other.id.equals(me.at))
-    time = Real("time", 0, 0, 2 * TICK * max_nodes + TICK)
+    time = Real("time", high=2 * TICK * max_nodes + TICK)
     starts = me.id.equals(first.id)
     now = me.time + TICK
     return GraphProgram(
@@ -30,14 +30,14 @@ def dfs(max_nodes: int = 64) -> GraphProgram:
             Bool("is_s", starts),
             Bool("is_u", starts),
             Bool("is_v", starts),
-            Bool("entered", 1),  # the top was begun or pushed in the last frame, and is to be discovered
+            Bool("entered", ALWAYS),  # the top was begun or pushed in the last frame, and is to be discovered
             Bool("popped"),
             Bool("grey"),
             Bool("black"),
             Node("pi"),
             Node("s_prev"),
-            Real("d", 0, 0, time.high),
-            Real("f", 0, 0, time.high),
+            Real("d", high=time.high),
+            Real("f", high=time.high),
             time,
         ),
         selects=(child, first, last, token, lowest, scan),
@@ -58,9 +58,7 @@ def dfs(max_nodes: int = 64) -> GraphProgram:
         updates={
             "top": when(me.begins, me.is_root, when(me.pushes, me.is_child, when(me.pops, me.is_at, me.top))),
             "is_s": when(me.begins, me.is_root, me.is_s),
-            "is_u": when(
-                me.entered, me.top, when(me.begins, me.is_root, when(me.pushes | me.pops, me.is_at, me.is_u))
-            ),
+            "is_u": when(me.entered, me.top, when(me.begins, me.is_root, when(me.pushes | me.pops, me.is_at, me.is_u))),
             "is_v": when(me.begins, me.is_root, when(me.pushes, me.is_child, when(me.pops, me.is_last, me.is_v))),
             "entered": me.begins | me.pushes,
             "popped": me.pops | (me.popped & me.ends),

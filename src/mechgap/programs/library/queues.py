@@ -21,9 +21,7 @@ def mst_prim() -> GraphProgram:
     return _grown_tree("mst_prim", "key", HEAVIEST, lambda _, along: along)
 
 
-def _grown_tree(
-    name: str, key: str, most: float, offer: Callable[[Select, Expression], Expression]
-) -> GraphProgram:
+def _grown_tree(name: str, key: str, most: float, offer: Callable[[Select, Expression], Expression]) -> GraphProgram:
     value = getattr(me, key)
     nearest = argmin("nearest", getattr(other, key), where=other.queued)
     via = argmin("via", other.id, where=other.taken & edge.adj & ~me.marked & ~me.taken)
@@ -31,7 +29,7 @@ def _grown_tree(
         name=name,
         spec=queue_spec(key),
         state=(
-            Real(key, 0, 0, most),
+            Real(key, high=most),
             Bool("marked"),
             Bool("queued", me.s),
             Bool("is_u", me.s),

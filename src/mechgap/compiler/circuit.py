@@ -1,0 +1,425 @@
+"""Programs that think in stages -> a circuit: registers, layers of ReLUs between them, and a clock.
+
+Within a frame the registers stand still, so every other channel, being a function of them and of the inputs, settles
+after as many micro-steps as it has layers below it (its level), and stays settled. In the last micro-step of a frame
+all registers take their new values at once. All micro-steps have the same weights, as the benchmark's network demands.
+
+| channels          | hold                                                                                    |
+|-------------------|-----------------------------------------------------------------------------------------|
+| v.new, v.old      | register v is their sum: written in the last micro-step, handed on in the others        |
+| v.start           | what v is until the first frame is over                                                 |
+| clock.1, 2, ...   | 1 in the micro-step of that number; all 0 in the first, as the hidden state starts      |
+| clock.closed      | 0 in the last micro-step: a gate that is exactly 0 where open, so that copies are exact |
+| clock.on, twice   | on - twice is 1 from the second frame on                                                |
+| anything else     | the expression that it is named after, or a part of one                                 |
+
+A truth value is 0 or 1 up to rounding, and every use of one tolerates that: a conjunction of m is relu(2 Σ - 2 m + 1).
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from mechgap.compiler.affine import Affine, Feature, lower, no_product
+from mechgap.compiler.attention import Lowered, by_order, by_position, by_value, nearest_match
+from mechgap.compiler.constants import Numbers
+from mechgap.compiler.errors import NotExpressible
+from mechgap.compiler.layout import SENDER, SENDER_EDGE, Storage, channel, interval, value_range
+from mechgap.programs.expressions import (
+    And,
+    Constant,
+    Equal,
+    Expression,
+    Extreme,
+    IsMe,
+    Less,
+    Not,
+    Or,
+    Product,
+    Read,
+    Scaled,
+    Sum,
+    When,
+    conjuncts,
+    replaced,
+    walk,
+)
+from mechgap.programs.graph import Bool, GraphProgram, Node, Real, Select, SelectKind
+from mechgap.trace import Kind, Stage
+
+ME, OTHER, EDGE = "me", "other", "edge"
+UNSETTLED = 64.0  # ranges: more than all parts of an update together, right or wrong
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A form over a node's own channels and inputs that is right from some micro-step of every frame on."""
+
+    form: Affine
+    level: int = 0
+
+    def __add__(self, other: "Settled") -> "Settled":
+        return Settled(self.form + other.form, max(self.level, other.level))
+
+    def __sub__(self, other: "Settled") -> "Settled":
+        return self + -1.0 * other
+
+    def __mul__(self, factor: float) -> "Settled":
+        return Settled(factor * self.form, self.level)
+
+    __rmul__ = __mul__
+
+    def plus(self, constant: float) -> "Settled":
+        """With a constant added."""
+        return Settled(self.form + constant, self.level)
+
+
+NOTHING, ONE = Settled(Affine()), Settled(Affine(constant=1.0))
+
+
+@dataclass(frozen=True)
+class Register(Storage):
+    """A variable kept from frame to frame."""
+
+
+class Circuit:
+    """Lowers a program; afterwards `channels` and `selects` hold the whole network.
+
+    Attributes:
+        channels: hidden channel -> the form whose ReLU it becomes.
+        heads: hidden channel -> the head whose sender it hears, for those that hear one.
+        selects: the attention of every select, in the order of the program's; a select's head is its place there.
+        micro_steps: k, how many message-passing steps a frame takes.
+    """
+
+    def __init__(self, program: GraphProgram, numbers: Numbers):
+        self.program, self.numbers = program, numbers
+        self.channels: dict[str, Affine] = {}
+        self.heads: dict[str, int] = {}
+        self._levels: dict[str, int] = {}
+        self._units: dict[tuple[Affine, int], Settled] = {}
+        self._numbers: dict[Expression, Settled] = {}
+        self._truths: dict[Expression, Settled] = {}
+        self._lowered: dict[str, tuple[Lowered, int]] = {}
+        self._inputs = {v.name: v for v in program.spec.at(Stage.INPUT)}
+        self._registers = {v.name: v for v in program.state}
+        self._lets = {v.name: v for v in program.lets}
+        self._order = [select.name for select in program.selects]
+        written = {name: self._written(name, update) for name, update in program.updates}
+        self.micro_steps = max(2, 1 + max(value.level for value in written.values()))
+        self._wind_up(written)
+        self.selects = tuple(self._attended(select.name)[0] for select in program.selects)
+
+    @property
+    def storages(self) -> dict[str, Storage]:
+        """The registers, for whoever decodes them."""
+        return {name: Register(v, (f"{name}.new", f"{name}.old")) for name, v in self._registers.items()}
+
+    def value(self, name: str) -> Affine:
+        """A register after the last micro-step of a frame."""
+        low = value_range(self._registers[name])[0]
+        return channel(f"{name}.new") + channel(f"{name}.old") + low
+
+    def lower(self, expression: Expression) -> Affine:
+        """What is shown after the last micro-step of a frame: a linear expression of registers and inputs."""
+        return lower(expression, self._shown)
+
+    def _shown(self, read: Read) -> Affine:
+        if read.name in self._registers:
+            return self.value(read.name)
+        return Affine({Feature(ME, "pos" if read.name == "id" else read.name): 1.0})
+
+    # Values
+
+    def number(self, expression: Expression) -> Settled:
+        """Any expression as a number; a node is its position, a truth value 0 or 1."""
+        if expression not in self._numbers:
+            self._numbers[expression] = self._number(expression)
+        return self._numbers[expression]
+
+    def _number(self, expression: Expression) -> Settled:
+        match expression:
+            case Constant(x):
+                return NOTHING.plus(x)
+            case Read(place, name):
+                return self._read(place, name)
+            case Sum(a, b):
+                return self.number(a) + self.number(b)
+            case Scaled(factor, a):
+                return factor * self.number(a)
+            case Extreme(sign, a, b):
+                first, second = self.number(a), self.number(b)
+                return first - sign * self._unit(sign * (first - second), f"{expression}")
+            case When(condition, a, b):
+                return self._gated(a, condition) + self._gated(b, ~condition)
+            case Product():
+                raise no_product(expression)
+        return self.truth(expression)
+
+    def _gated(self, expression: Expression, condition: Expression) -> Settled:
+        """The value where a condition holds, 0 elsewhere."""
+        if isinstance(expression, Constant):
+            return expression.value * self.truth(condition) if expression.value else NOTHING
+        low, high = interval(expression, self.program)
+        inside = self.number(expression).plus(-low) - _room(low, high) * self.closed(condition)
+        found = self._unit(inside, f"{expression} if {condition}")
+        return found + low * self.truth(condition) if low else found
+
+    def _read(self, place: str, name: str) -> Settled:
+        if place == ME:
+            if name in self._registers:
+                return self._register(name)
+            if name in self._lets:
+                let = self._lets[name]
+                return self.truth(let.init) if isinstance(let, Bool) else self.number(let.init)
+            return Settled(Affine({Feature(ME, "pos" if name == "id" else name): 1.0}))
+        if name == "found":
+            return self.truth(Read(place, name))
+        select, _, along = place.partition(".")
+        head = self._order.index(select)
+        level = self._attended(select)[1]
+        if along:
+            low, high = interval(Read(place, name), self.program)
+            heard = Settled(Affine({Feature(SENDER_EDGE, name): 1.0}), level)
+        else:
+            own = self._read(ME, name)
+            low, high = interval(Read(ME, name), self.program)
+            heard = Settled(own.form.at(SENDER), max(level, own.level))
+        return self._unit(heard.plus(-low), f"{place}.{name}", head).plus(low)
+
+    def _register(self, name: str) -> Settled:
+        variable = self._registers[name]
+        low, high = value_range(variable)
+        kept = Settled(channel(f"{name}.new") + channel(f"{name}.old") + low)
+        if variable.init == Constant(low):
+            return kept
+        before = channel("clock.on") - channel("clock.twice")
+        start = self.number(variable.init).plus(-low) - Settled(_room(low, high) * before)
+        return kept + self._unit(start, f"{name}.start")
+
+    # Truth values
+
+    def truth(self, expression: Expression) -> Settled:
+        """1 where the expression holds, else 0."""
+        if expression not in self._truths:
+            self._truths[expression] = self._truth(expression)
+        return self._truths[expression]
+
+    def _truth(self, expression: Expression) -> Settled:
+        match expression:
+            case Constant(x):
+                return NOTHING.plus(float(x != 0))
+            case Not(a):
+                return ONE - self.truth(a)
+            case And():
+                parts = [self.truth(part) for part in conjuncts(expression)]
+                total = sum(parts[1:], parts[0])
+                return self._unit((2.0 * total).plus(1.0 - 2 * len(parts)), f"{expression}")
+            case Or():
+                some = [self.truth(part) for part in _disjuncts(expression)]
+                return ONE - self._unit(ONE - 2.0 * sum(some[1:], some[0]), f"not ({expression})")
+            case When(condition, a, b):
+                return self._gated(a, condition) + self._gated(b, ~condition)
+            case Less(a, b):
+                return self._less(a, b, f"{expression}")
+            case Equal(a, b):
+                return self._equal(a, b, f"{expression}")
+            case IsMe(select):
+                return ONE - self.truth(Read(select, "found"))
+            case Read(place, "found"):
+                return self._found(self.program.select(place))
+            case Read(place, name) if self._is_truth(name):
+                return self._read(place, name)
+        raise NotExpressible(f"'{expression}' stands where a truth value is needed.")
+
+    def closed(self, expression: Expression) -> Settled:
+        """Exactly 0, without a constant that would have to cancel, where the expression holds; 1 or more elsewhere."""
+        if isinstance(expression, And):
+            return self.closed(expression.left) + self.closed(expression.right)
+        if isinstance(expression, Not) and isinstance(expression.inner, Or):
+            return self.closed(~expression.inner.left) + self.closed(~expression.inner.right)
+        fails = ONE - self.truth(expression)
+        if fails.form.constant == 0:
+            return fails
+        return self._unit((2.0 * fails).plus(-1.0), f"not {expression}")
+
+    def _less(self, a: Expression, b: Expression, name: str) -> Settled:
+        """Cut the difference to [0, r] first: a steep ramp over its whole range would round the truth away."""
+        gap = self._resolution(a, b)
+        difference = self.number(b) - self.number(a)
+        cut = self._unit(difference, f"{b} - {a}") - self._unit(difference.plus(-gap), f"{b} - {a}, beyond")
+        ramp = ((2.0 / gap) * cut).plus(-0.5)  # -1/2 where it does not hold, 3/2 where it does
+        return self._unit(ramp, f"{name}, roughly") - self._unit(ramp.plus(-1.0), f"{name}, surplus")
+
+    def _equal(self, a: Expression, b: Expression, name: str) -> Settled:
+        if not (self._is_node(a) and self._is_node(b)):
+            raise NotExpressible(f"'{name}': only nodes can be compared for being the same.")
+        difference = self.number(a) - self.number(b)
+        apart = self._unit(difference, f"{a} - {b}") + self._unit(-1.0 * difference, f"{b} - {a}")
+        near = (-4.0 / self.numbers.min_gap) * apart
+        return self._unit(near.plus(2.0), f"{name}, roughly") - self._unit(near.plus(1.0), f"{name}, surplus")
+
+    def _resolution(self, a: Expression, b: Expression) -> float:
+        """The smallest difference that a comparison must tell from none."""
+        if self._is_node(a) and self._is_node(b):
+            return self.numbers.min_gap
+        (low, high), (least, most) = interval(a, self.program), interval(b, self.program)
+        reads = {part.name for side in (a, b) for part in walk(side) if isinstance(part, Read)}
+        values = [v for v in (*self.program.state, *self.program.lets) if isinstance(v, Real) and v.name in reads]
+        declared = [v.resolution for v in values if v.resolution is not None]
+        return min(declared) if declared else self.numbers.finest(max(high, most) - min(low, least), 32.0)
+
+    def _found(self, select: Select) -> Settled:
+        """Whether the chosen sender is a candidate; where there is none, the node hears itself, and is none either.
+
+        A condition on the edge need not be asked: the edge from a node to itself is always there.
+        """
+        if select.kind == SelectKind.MATCH:
+            return ONE
+        asked = [c for c in conjuncts(select.where) if not any(p.place == EDGE for p in _reads(c))]
+        return self.truth(_all([replaced(condition, OTHER, select.name) for condition in asked]))
+
+    def _is_truth(self, name: str) -> bool:
+        variable = self.program.variable(name)
+        if variable is not None:
+            return isinstance(variable, Bool)
+        return name in self._inputs and self._inputs[name].kind in (Kind.MASK, Kind.MASK_ONE)
+
+    def _is_node(self, expression: Expression) -> bool:
+        if not isinstance(expression, Read):
+            return isinstance(expression, When) and all(map(self._is_node, (expression.then, expression.otherwise)))
+        return expression.name == "id" or isinstance(self.program.variable(expression.name), Node)
+
+    # Attention
+
+    def _attended(self, name: str) -> tuple[Lowered, int]:
+        """A select's attention channels, and the micro-step from which on they are right."""
+        if name not in self._lowered:
+            select, head = self.program.select(name), self._order.index(name)
+            lowered, level = self._attention(select)
+            units = tuple(replace(unit, head=head) for unit in lowered.units)
+            self._lowered[name] = replace(lowered, units=units, head=head, micro_step=level), level
+        return self._lowered[name]
+
+    def _attention(self, select: Select) -> tuple[Lowered, int]:
+        if select.bound is not None:
+            raise NotExpressible(
+                f"Select '{select}': with several selects a bound is a comparison of its own; leave it out, and ask "
+                f"'{select.name}.value < me.value' in a let."
+            )
+        if select.kind == SelectKind.MATCH:
+            theirs, mine = self._sides(select)
+            return nearest_match(theirs.form.at(OTHER), mine.form, self.numbers), max(theirs.level, mine.level)
+        if select.kind not in (SelectKind.ARGMIN, SelectKind.ARGMAX):
+            raise NotExpressible(f"Select '{select}': a head takes an argmin, an argmax or a match.")
+        to_the_left = Less(Read(OTHER, "id"), Read(ME, "id"))
+        to_the_right = Less(Read(ME, "id"), Read(OTHER, "id"))
+        ordered = [c for c in conjuncts(select.where) if c in (to_the_left, to_the_right)]
+        if ordered:
+            inward = (to_the_left, SelectKind.ARGMAX), (to_the_right, SelectKind.ARGMIN)
+            if len(conjuncts(select.where)) > 1 or (ordered[0], select.kind) not in inward:
+                raise NotExpressible(
+                    f"Select '{select}': a node finds the next one to its left or right, whoever that is; ask for more "
+                    f"in a let."
+                )
+            return by_order(1.0 if ordered[0] == to_the_left else -1.0, self.numbers), 0
+        failures = self._failures(select)
+        if select.key == Read(OTHER, "id"):
+            return by_position(select, failures.form, self.numbers), failures.level
+        if any(read.place != OTHER for read in _reads(select.key)):
+            raise NotExpressible(f"Select '{select}': with several selects a key is a value of the other node alone.")
+        key = self.number(replaced(select.key, OTHER, ME))
+        span = interval(select.key, self.program)
+        form = key.form.at(OTHER)
+        return by_value(select, form, span, failures.form, self.numbers), max(key.level, failures.level)
+
+    def _sides(self, select: Select) -> tuple[Settled, Settled]:
+        """What a match compares: a node that others have, and one that I have."""
+        if isinstance(select.key, Equal) and not conjuncts(select.where):
+            for theirs, mine in ((select.key.left, select.key.right), (select.key.right, select.key.left)):
+                places = {read.place for read in _reads(theirs)}, {read.place for read in _reads(mine)}
+                if places[0] == {OTHER} and OTHER not in places[1] and self._is_node(theirs) and self._is_node(mine):
+                    return self.number(replaced(theirs, OTHER, ME)), self.number(mine)
+        raise NotExpressible(f"Select '{select}': a match compares a node of the other's with one of mine, no more.")
+
+    def _failures(self, select: Select) -> Settled:
+        """How many of a select's conditions fail, as a form over me, other and their edge."""
+        total = NOTHING if self.program.full else ONE - Settled(Affine({Feature(EDGE, "adj"): 1.0}))
+        for condition in conjuncts(select.where):
+            places = {read.place for read in _reads(condition)}
+            if places == {OTHER}:
+                theirs = self.closed(replaced(condition, OTHER, ME))
+                total = total + Settled(theirs.form.at(OTHER), theirs.level)
+            elif OTHER not in places and EDGE not in places and "back_edge" not in places:
+                total = total + self.closed(condition)
+            elif isinstance(condition, Read) and condition.place == EDGE and self._is_truth(condition.name):
+                total = total + ONE - Settled(Affine({Feature(EDGE, condition.name): 1.0}))
+            else:
+                raise NotExpressible(
+                    f"'{condition}' in the where of {select.name!r}: a condition asks about me, about the other or "
+                    f"whether there is an edge, not about several of them; work it out in a let."
+                )
+        return total
+
+    # Channels
+
+    def _unit(self, value: Settled, name: str, head: int = -1) -> Settled:
+        """A channel that becomes the ReLU of a form, one micro-step later; equal forms share one."""
+        known = self._units.get((value.form, head))
+        if known is not None:
+            return known
+        while name in self.channels:
+            name += "'"
+        self.channels[name] = value.form
+        if head >= 0:
+            self.heads[name] = head
+        made = Settled(channel(name), value.level + 1)
+        self._units[value.form, head] = made
+        return made
+
+    def _written(self, name: str, update: Expression) -> Settled:
+        """What a register becomes, as a form that is 0 while all channels are: it may then be written too early."""
+        variable = self._registers[name]
+        low = value_range(variable)[0]
+        value = self.truth(update) if isinstance(variable, Bool) else self.number(update)
+        value = value.plus(-low)
+        if value.form.constant == 0 and all(feature.hidden for feature in value.form.terms):
+            return value
+        return self._unit(value, f"{name} becomes")
+
+    def _wind_up(self, written: dict[str, Settled]) -> None:
+        """The clock, and the registers that it writes."""
+        k = self.micro_steps
+        ticks = [channel(f"clock.{i}") for i in range(1, k)]
+        last, first = ticks[-1], Affine(constant=1.0) - sum(ticks[1:], ticks[0])
+        on = channel("clock.on") - channel("clock.twice") + last
+        self.channels |= {f"clock.{i + 1}": form for i, form in enumerate([first, *ticks[:-1]])}
+        before_last = first if k == 2 else ticks[-2]
+        self.channels |= {"clock.closed": Affine(constant=1.0) - before_last}
+        self.channels |= {"clock.on": on, "clock.twice": on - 1.0}
+        for name, value in written.items():
+            # What is written has not settled before the last micro-step, and may be more than the register holds.
+            room = UNSETTLED * _room(*value_range(self._registers[name]))
+            self.channels[f"{name}.new"] = value.form - room * channel("clock.closed")
+            self.channels[f"{name}.old"] = channel(f"{name}.new") + channel(f"{name}.old") - room * last
+
+
+def _room(low: float, high: float) -> float:
+    """A power of two that closes any value of a range."""
+    return 2.0 ** math.ceil(math.log2(max(high - low, 1e-9)))
+
+
+def _reads(expression: Expression) -> list[Read]:
+    return [part for part in walk(expression) if isinstance(part, Read)]
+
+
+def _disjuncts(expression: Expression) -> tuple[Expression, ...]:
+    if isinstance(expression, Or):
+        return _disjuncts(expression.left) + _disjuncts(expression.right)
+    return (expression,)
+
+
+def _all(conditions: list[Expression]) -> Expression:
+    total: Expression = Constant(1.0)
+    for i, condition in enumerate(conditions):
+        total = condition if i == 0 else And(total, condition)
+    return total
