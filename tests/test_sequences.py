@@ -436,7 +436,12 @@ def test_a_study_is_written_whole(name: str, tmp_path: Path) -> None:
     assert set(curves["right by ones"]) == {str(k) for k in range(7)}
     assert len(curves["right by length"]["6"]) == 2
     gaps = json.loads((tmp_path / name / "gap.json").read_text())
-    assert {head["head"] for head in gaps["0"]["parity_sequential_relative"]["heads"]} == {"parity_left", "done_left"}
+    gap = gaps["0"]["parity_sequential_relative"]
+    assert {head["head"] for head in gap["heads"]} == {"parity_left", "done_left"}
+    # what is trained from traces takes the program's three layers for three bits, what is not has two of its own
+    assert max(probe["layer"] for probe in gap["variables"]) == (2 if study.kind == "end_to_end" else 3)
+    manifest = json.loads((tmp_path / name / "manifest.json").read_text())
+    assert (manifest["steps"], manifest["ended"]) == (4, "all steps")
 
 
 def test_other_settings_are_run_anew_and_smaller_ones_are_not(tmp_path: Path) -> None:

@@ -181,13 +181,23 @@ def gap(
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Result folders of one algorithm; several stand side by side.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Result folders of one algorithm, or of trainings on parity; several stand side by side."),
+    ],
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     figures: Annotated[Path | None, typer.Option(help="Also draw SVG, PNG and PDF figures into this folder.")] = None,
 ) -> None:
-    """Write one offline page about results: numbers, an attention viewer, figures and tables."""
+    """Write one offline page about results: numbers, an attention viewer, figures and tables; curves for parity."""
+    from mechgap.report.alta_curves import trainings, write_curves
     from mechgap.report.gap_report import write_report
 
+    if on_sequences := trainings(runs):
+        if figures:
+            raise ValueError("--figures is for results on graphs; the curves of trainings on parity are in the page.")
+        write_curves(on_sequences, out)
+        typer.echo(f"wrote {out}")
+        return
     problems = write_report(runs, out, figures)
     for problem in problems:
         typer.secho(f"mechgap: {problem}", fg="red", err=True)

@@ -11,7 +11,7 @@ from mechgap.algorithms.inputs import nearest
 from mechgap.faithfulness.sequence_presets import sequence_studies
 from mechgap.faithfulness.sequence_study import run_missing
 from mechgap.report.alta_summary import study_table
-from mechgap.report.paper.alta import alta_table
+from mechgap.report.paper.alta import QUICK, alta_table
 from mechgap.report.paper.verdicts import Details
 
 SUMMARIES = ("alta-simplicity", "alta-gap")
@@ -34,9 +34,9 @@ def learn(
     run_missing(
         [studies[name] for name in chosen], place, place / ".state", lambda said: console.print(said, highlight=False)
     )
-    console.print(rich_table(study_table(place, chosen)))
+    console.print(rich_table(study_table(place / name for name in chosen)))
     if preset == "quick":
-        console.print("quick: few steps and small networks, which say nothing about the paper.", highlight=False)
+        console.print(QUICK, highlight=False)
 
 
 def print_summary(folder: Path) -> None:
@@ -52,7 +52,7 @@ def rich_table(found: Details) -> Table:
     shown = [i for i in range(len(found.header)) if i == 0 or any(row[i] for row in found.rows)]
     table = Table(title=found.title, title_justify="left")
     for i in shown:
-        table.add_column(found.header[i])
+        table.add_column(found.header[i], overflow="fold")
     for row in found.rows:
         table.add_row(*(row[i] for i in shown))
     return table

@@ -29,11 +29,11 @@ def finished(place: Path, names: Iterable[str] | None = None) -> list[str]:
     ]
 
 
-def study_table(place: Path, names: Iterable[str] | None = None) -> Details:
+def study_table(folders: Iterable[Path]) -> Details:
     """Right answers, how well they generalise, and the gap; a line per study and program that it is compared with."""
     header = ("study", "learns from", "networks", "training", *SLICES.values())
     header += ("compared with", "nearest head (uniform)", "variables read (shuffled)")
-    rows = [row for name in finished(place, names) for row in _study_rows(place / name)]
+    rows = [row for folder in folders for row in _study_rows(folder)]
     return Details("All trainings: right answers in percent, and the gap to a program", header, tuple(rows))
 
 

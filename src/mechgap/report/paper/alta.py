@@ -26,6 +26,7 @@ from mechgap.training.config import parse_toml
 PREFIX, FOLDER, MINIMAL = "alta-", "alta", "minimal.json"
 NEAR = 5.0  # points
 NO_DATA = "data not available"
+QUICK = "quick: few steps and small networks, which say nothing about the paper."
 Say = Callable[[str], None]
 
 
@@ -56,6 +57,22 @@ def run_alta_item(
     studies = sequence_studies(preset, changes)
     wanted = [studies[name] for name in _studies(entry)]
     run_missing([study for study in wanted if has_data(study)], place, runs / FOLDER, say)
+    if "curves" in entry:
+        folders = [place / study for study in entry["curves"]["studies"]]
+        _write_page(folders, runs / f"{name}.html", QUICK if preset == "quick" else "", say)
+
+
+def _write_page(folders: Sequence[Path], out: Path, note: str, say: Say) -> None:
+    """The figure itself, in a page that can be opened in a browser; without jinja2 there are tables only."""
+    from mechgap.report.alta_curves import write_curves
+
+    out.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        write_curves(folders, out, note)
+    except ImportError as error:
+        say(str(error))
+    else:
+        say(f"drawn in {out}")
 
 
 def has_data(study: SequenceStudy) -> bool:
@@ -94,7 +111,7 @@ def _details(
     if "simplicity" in entry:
         yield simplicity_table(entry["simplicity"], minimal)
     if entry.get("everything"):
-        yield study_table(place, run)
+        yield study_table(place / study for study in run)
     if _rows(entry):
         yield _trainings(place, run)
 
