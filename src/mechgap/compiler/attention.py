@@ -4,7 +4,7 @@ The candidate's logit is C relu(improvement - dead band), closed to 0 where a co
 where nobody's is positive, because others lose K per unit of distance, or because a tent of height m stands on it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mechgap.compiler.affine import Affine, Feature
 from mechgap.compiler.constants import Numbers
@@ -121,6 +121,16 @@ def by_order(direction: float, numbers: Numbers) -> Lowered:
     x = (direction * H / numbers.min_gap) * (position("me") - position("other"))
     units = (*relu(x, "side"), *relu(x - H, "side", -1.0), *_distance(numbers))
     return Lowered(units, numbers.min_gap, True, True)
+
+
+def weigh(tilt: Affine, failures: Affine, range_: float, head: int, numbers: Numbers) -> tuple[Unit, ...]:
+    """Attention that a node divides between itself, at m, and whoever does not fail, at m + tilt."""
+    m = numbers.margin
+    # relu() is 0.9999 of a ReLU, which would weigh m against 0.9999 m: here the factor is taken out.
+    exact = 1 / (1 - LEAK**2)
+    candidate = (tilt + m) - 2 * (m + range_) * failures
+    units = (*relu(candidate, "sender", exact), *_tent(numbers))
+    return tuple(replace(unit, head=head) for unit in units)
 
 
 def _by_value(program: GraphProgram, select: Select, reader: Reader, numbers: Numbers) -> Lowered:

@@ -20,10 +20,10 @@ import math
 from dataclasses import dataclass, replace
 
 from mechgap.compiler.affine import Affine, Feature, lower, no_product
-from mechgap.compiler.attention import Lowered, by_order, by_position, by_value, nearest_match
+from mechgap.compiler.attention import Lowered, Unit, by_order, by_position, by_value, nearest_match, weigh
 from mechgap.compiler.constants import Numbers
 from mechgap.compiler.errors import NotExpressible
-from mechgap.compiler.layout import SENDER, SENDER_EDGE, Storage, channel, interval, value_range
+from mechgap.compiler.layout import SENDER, Storage, channel, interval, value_range
 from mechgap.programs.expressions import (
     And,
     Constant,
@@ -88,6 +88,7 @@ class Circuit:
         channels: hidden channel -> the form whose ReLU it becomes.
         heads: hidden channel -> the head whose sender it hears, for those that hear one.
         selects: the attention of every select, in the order of the program's; a select's head is its place there.
+        attention: all attention channels: of the selects, then of the heads that weigh edges.
         micro_steps: k, how many message-passing steps a frame takes.
     """
 
@@ -104,10 +105,13 @@ class Circuit:
         self._registers = {v.name: v for v in program.state}
         self._lets = {v.name: v for v in program.lets}
         self._order = [select.name for select in program.selects]
+        self._weighing: tuple[Unit, ...] = ()  # of heads that come after those of the selects
+        self._scales = 0
         written = {name: self._written(name, update) for name, update in program.updates}
         self.micro_steps = max(2, 1 + max(value.level for value in written.values()))
         self._wind_up(written)
         self.selects = tuple(self._attended(select.name)[0] for select in program.selects)
+        self.attention = (*(unit for select in self.selects for unit in select.units), *self._weighing)
 
     @property
     def storages(self) -> dict[str, Storage]:
@@ -175,16 +179,44 @@ class Circuit:
         if name == "found":
             return self.truth(Read(place, name))
         select, _, along = place.partition(".")
-        head = self._order.index(select)
-        level = self._attended(select)[1]
         if along:
-            low, high = interval(Read(place, name), self.program)
-            heard = Settled(Affine({Feature(SENDER_EDGE, name): 1.0}), level)
-        else:
-            own = self._read(ME, name)
-            low, high = interval(Read(ME, name), self.program)
-            heard = Settled(own.form.at(SENDER), max(level, own.level))
-        return self._unit(heard.plus(-low), f"{place}.{name}", head).plus(low)
+            return self._weighed(self.program.select(select), name)
+        own, level = self._read(ME, name), self._attended(select)[1]
+        low, _ = interval(Read(ME, name), self.program)
+        heard = Settled(own.form.at(SENDER), max(level, own.level)).plus(-low)
+        return self._unit(heard, f"{place}.{name}", self._order.index(select)).plus(low)
+
+    def _weighed(self, select: Select, name: str) -> Settled:
+        """The weight of the edge to a sender, which a node can attend by, but not hear: it is weighed.
+
+        A head divides its attention between the sender, marked by a truth value that nobody else has, and the node
+        itself. The sender's share is σ(ε (A - a)) = 1/2 + ε (A - a)/4 - ..., so that a + 4/ε (share - 1/2) is nearer to
+        A than a was: by the cube of the distance. Two heads, the second with a large ε, come down to rounding.
+        """
+        marks = [c for c in conjuncts(select.where) if {read.place for read in _reads(c)} == {OTHER}]
+        if not marks:
+            raise NotExpressible(
+                f"'{select.name}.edge.{name}' is the weight of an edge to a sender that nothing marks; a weight can be "
+                f"read only along a select whose where asks for a truth value that one node alone has."
+            )
+        mark = replaced(_all(marks), OTHER, ME)
+        low, high = interval(Read(EDGE, name), self.program)
+        found, off = NOTHING.plus((low + high) / 2), (high - low) / 2
+        weight, said, fails = Affine({Feature(EDGE, name): 1.0}), self.truth(mark), self.closed(mark)
+        while off > self.numbers.roundoff * (high - low):
+            slope = 2.0 ** math.floor(math.log2(0.0625 / off))  # so that the cube is 3000 times smaller
+            head = len(self._order) + self._scales
+            self._scales += 1
+            tilt = slope * (weight - found.form)
+            self._weighing += weigh(tilt, fails.form.at(OTHER), slope * 2 * (high - low), head, self.numbers)
+            level = max(found.level, fails.level, said.level)
+            share = self._unit(Settled(said.form.at(SENDER), level), f"{select.name}'s share by {name}", head)
+            found = found + (4.0 / slope) * share.plus(-0.5)
+            off = slope**2 * off**3 / 12
+        # The sender's own share of itself means nothing, and may be anything.
+        whole = f"{select.name}.edge.{name}"
+        cut = self._unit(found.plus(-low), whole) - self._unit(found.plus(-high), f"{whole}, beyond")
+        return cut.plus(low)
 
     def _register(self, name: str) -> Settled:
         variable = self._registers[name]

@@ -193,7 +193,7 @@ def _planned(program: GraphProgram, numbers: Numbers, layer_norm: bool) -> tuple
     plan = Plan(
         spec=program.spec,
         channels=circuit.channels,
-        attention=tuple(unit for select in circuit.selects for unit in select.units),
+        attention=circuit.attention,
         readouts=_readouts(program, circuit, numbers),
         hears=circuit.heads,
         micro_steps=circuit.micro_steps,
