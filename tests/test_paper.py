@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,14 +95,15 @@ PRINTED = {  # typed from the paper, a second time
     "table13": [(97.31, 0.92, 98.93), (97.81, 0.88, 99.41)] * 2,
     "table14": [(16.49, 2.45, 20.61), (98.74, 0.98, 100.00), (90.14, 1.15, 91.80)],
     "table15": [(38.97, 8.35, 59.13), *[(74.38, 10.29, 88.77)] * 2, (81.60, 11.32, 99.56), (93.32, 6.89, 99.32)],
-    "table16": [(80.77, 14.83, 97.66), (82.04, 15.55, 100.00)],
+    "table16": [(80.77, 14.83, 97.66), (82.04, 15.55, 100.00)],  # in a grid of their own
     "table17": [(92.90, 2.85, 95.61), (11.66, 4.16, 20.75)],
 }
 
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_printed_numbers(name: str) -> None:
-    found = [(row["mean"], row["std"], row["max"]) for row in ITEMS[name].parts["rows"]]
+    (rows,) = (ITEMS[name].parts[part] for part in ("rows", "trained_on") if part in ITEMS[name].parts)
+    found = [(row["mean"], row["std"], row["max"]) for row in rows]
     assert found == PRINTED[name]
 
 
@@ -219,6 +220,55 @@ def test_every_setting_of_an_ensemble_has_its_line(tmp_path: Path) -> None:
     assert labels[:4] == [f"BFS, Regularization: {x}" for x in ("L1, 0.001", "L1, 0.0001", "L2, 0.001", "L2, 0.0001")]
 
 
+def write_stability(folder: Path, scores: Mapping[str, float], losses: Mapping[str, float]) -> None:
+    """Compiled BFS, trained on, in all forms: scores of 90 and losses of 0.1 but for those that are given."""
+    write_scores(folder, "bfs_stability", [90.0, 90.0])
+    place, forms = folder / "bfs_stability", STUDIES["bfs_stability"].forms()
+    rows = json.loads((place / "metrics.json").read_text())
+    write_json(place / "metrics.json", [{**r, "test_best": scores.get(forms[r["setting"]], 90.0) / 100} for r in rows])
+    step = {"gradient_norm": 142.0, "attention_gradient_norm": 0.872, "soft_rows": 0.024, "score": 1.0}
+    first = {form: {"loss": losses.get(form, 0.1), **step} for form in forms}
+    del first["margin 8, rotated"]["score"]
+    write_json(place / "first_step.json", first)
+
+
+def test_compiled_networks_that_are_trained_on_stand_in_a_grid(tmp_path: Path) -> None:
+    scores = {"margin 30": 60.0, "margin 30, redundant": 40.25, "margin 8, rotated": 95.5}
+    write_stability(tmp_path, scores, {"margin 15, redundant, rotated": 0.2, "margin 15": 0.1005})
+    compared = compare("table16", tmp_path)
+    line = compared.lines[1]
+    assert (line.label, line.paper) == ("Compiled → Trained BFS, plain, 4 margins", "82.04 ± 15.55 (100.00)")
+    assert (line.ours, line.networks, line.verdict) == ("60.00 to 90.00", "8", "reproduced")
+    (grid,) = compared.details
+    assert [row[0] for row in grid.rows] == [m for m in ("4.6", "8", "15", "30") for _ in range(4)]
+    assert [row[1] for row in grid.rows[:4]] == ["plain", "redundant channels", "rotated", "both"]
+    cells = {row[:2]: dict(zip(grid.header, row, strict=True)) for row in grid.rows}
+    assert cells["30", "redundant channels"]["score after"] == "40.25 ± 0.00 (40.25)"
+    assert cells["30", "redundant channels"]["after the last step"] == "90.00 ± 0.00 (90.00)"
+    assert [cells["8", form]["score before"] for form in ("plain", "rotated")] == ["100.00", "–"]
+    assert cells["15", "both"]["loss at step 0"] == "0.2"
+    assert list(cells["4.6", "plain"].values())[-3:] == ["142", "0.872", "2.4 %"]
+    for said in (
+        "the score is 60.00 to 95.50 without redundant channels and 40.25 to 90.00 with them",
+        "3 of the 12 other forms are above the plain form of the same margin",
+        "the loss of 1 of the 12 other forms is not that of the plain form",
+        "a norm of 0.872 at margin 4.6, where 2.4 % of the rows are not one-hot",
+        "– is what was not measured.",
+    ):
+        assert said in grid.note
+    assert grid.note in document(tmp_path)
+
+
+def test_the_verdict_on_stability_is_on_every_plain_form(tmp_path: Path) -> None:
+    write_stability(tmp_path, {"margin 15": 50.0, "margin 15, rotated": 20.0}, {})
+    compared = compare("table16", tmp_path)
+    assert compared.lines[1].verdict == "differs: no reason found yet", "82.04 - 2 x 15.55 is 50.94"
+    assert "all forms of a margin have the same loss" in compared.details[0].note
+    shutil.rmtree(tmp_path / "bfs_stability")
+    write_stability(tmp_path, {"margin 15": 51.0, "margin 15, rotated": 20.0}, {})
+    assert compare("table16", tmp_path).lines[1].verdict == "reproduced", "the paper has no rotated form"
+
+
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A result with everything that is measured, with numbers drawn at random, at the paper's settings."""
@@ -246,7 +296,7 @@ def test_correlations_stand_beside_the_printed_ones(measured: Path) -> None:
     values = load_gap(measured / "bfs").measures["validation"]["internal/eq24"]
     assert other.ours.startswith(f"{np.corrcoef(last, values)[0, 1]:.3f} (p ")
     every, implied = compared.details
-    assert len(every.rows) == sum(len(table) for table in found.values())
+    assert len(every.rows) == sum(len(table) - 2 for table in found.values()), "the mean and mixture of one head"
     assert implied.rows[-1] == ("all together", "108")
 
 
@@ -256,6 +306,9 @@ def test_distances_are_held_against_their_own_scale(measured: Path) -> None:
     assert {x.verdict for x in literal} == {"cannot be as printed: Eq. 24 is at most 2/n, and 0.37 needs n <= 5"}
     assert [x.ours.split("at most ")[1] for x in literal] == ["0.1250)", "0.1250)", "0.0312)"]
     assert sum("total variation" in x.label for x in lines) == 4
+    between = next(x for x in lines if x.label.startswith("Between two networks, Eq. 24"))
+    mean, deviation = (float(x) for x in between.ours.split(" ± "))
+    assert (between.verdict == "reproduced") == (abs(mean - 0.009) <= 2 * deviation)
 
 
 def test_curves_must_change_visibly(measured: Path) -> None:
@@ -333,19 +386,21 @@ def test_a_larger_run_replaces_a_smaller_one_and_missing_measures_are_made(tmp_p
 @pytest.mark.slow
 def test_compiled_networks_are_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     studies = STUDIES | {"bfs_stability": replace(STUDIES["bfs_stability"], margins=(4.6,))}
-    item = replace(ITEMS["table16"], parts={"rows": [ITEMS["table16"].parts["rows"][1]]})
+    item = replace(ITEMS["table16"], parts={"trained_on": [ITEMS["table16"].parts["trained_on"][1]]})
     monkeypatch.setattr(runs, "load_studies", lambda: studies)
     monkeypatch.setattr(runs, "find_items", lambda _: [item])
     assert run_item("table16", "quick", tmp_path, changes=TINY | {"seeds": 1}, quiet=True) == ["bfs_stability"]
-    lines = [x.label for x in paper_table(ITEMS["table16"], tmp_path).lines]
+    compared = paper_table(ITEMS["table16"], tmp_path)
+    assert [x.label.partition(", ")[2] for x in compared.lines] == ["", "plain, 1 margins"]
     forms = ["margin 4.6", "margin 4.6, rotated", "margin 4.6, redundant", "margin 4.6, redundant, rotated"]
-    assert lines[1:] == [f"Compiled → Trained BFS: {form}" for form in forms]
     first = json.loads((tmp_path / "bfs_stability" / "first_step.json").read_text())
     assert list(first) == forms
     losses = np.array([step["loss"] for step in first.values()])
     np.testing.assert_allclose(losses, losses[0], rtol=1e-3, err_msg="all forms compute the same")
-    (details,) = paper_table(ITEMS["table16"], tmp_path).details
-    assert [row[0] for row in details.rows] == forms
+    assert all(0 <= step[name] <= 1 for step in first.values() for name in ("score", "soft_rows"))
+    (details,) = compared.details
+    assert [row[1] for row in details.rows] == ["plain", "redundant channels", "rotated", "both"]
+    assert "they compute the same" in details.note
 
 
 # commands

@@ -19,7 +19,7 @@ FILES = {"gap": "gap.safetensors", "causal": "causal.json", "landscape": "landsc
 FIRST_STEP = "first_step.json"
 PARTS = (
     *("rows", "correlations", "curves", "landscapes", "clusters", "closest"),
-    *("scale", "first_steps", "swaps", "baselines"),
+    *("scale", "trained_on", "swaps", "baselines"),
 )
 
 

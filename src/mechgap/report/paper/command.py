@@ -98,6 +98,8 @@ def print_comparison(compared: Comparison, console: Console) -> None:
         for values in details.rows:
             table.add_row(*values)
         console.print(table)
+        if details.note:
+            console.print(details.note, highlight=False)
     if item.drawn:
         console.print(f"{heading(item)}: mechgap inspect draws it; ours is docs/{item.drawn}", highlight=False)
 

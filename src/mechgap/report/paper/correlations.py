@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mechgap.faithfulness.correlation import correlate, implied_count
-from mechgap.report.gap_words import in_order, interval, label_of, number
+from mechgap.report.gap_words import in_order, interval, label_of, number, repeated
 from mechgap.report.paper.results import Result
 from mechgap.report.paper.verdicts import NEVER, SPLITS, Details, Entry, Found, Line, judge
 
@@ -40,7 +40,7 @@ def correlations(entry: Entry, result: Result) -> Found:
                 verdict=judge(holds, entry, result),
             )
         lines.append(line)
-    return lines, [_every_measure(known)] if claimed and known and "score" not in entry else []
+    return lines, [_every_measure(known, result)] if claimed and known and "score" not in entry else []
 
 
 def _with_score(entry: Entry, result: Result) -> Mapping[str, Any]:
@@ -83,11 +83,12 @@ def _implied(r: float, p: float) -> tuple[float, float]:
     return min(corners), max(corners)
 
 
-def _every_measure(known: Mapping[str, Any]) -> Details:
+def _every_measure(known: Mapping[str, Any], result: Result) -> Details:
+    again = () if result.gap is None else repeated(result.gap)
     header = ("split", "measure", "networks", "Pearson r", "95 %", "p", "Spearman ρ", "95 %", "p")
     table = []
     for split in (s for s in SPLITS if s in known):
-        for name in in_order(known[split]):
+        for name in in_order(name for name in known[split] if name not in again):
             found, cells = known[split][name], []
             for kind in COEFFICIENTS:
                 low, high = (math.nan if x is None else x for x in found[f"{kind}_interval"])

@@ -27,7 +27,8 @@ Scores are percentages of the benchmark's test split at 64 nodes unless said oth
 after the last step. Intervals are 95 % bootstrap intervals of the mean. Verdicts:
 
 - **reproduced**: our mean is within two of the printed standard deviations of the printed one; a printed
-  correlation lies in our interval; a curve rises or falls as described, by more than 0.02.
+  correlation lies in our interval; a curve rises or falls as described, by more than 0.02. The distances of Eq. 24
+  are printed without a deviation: there, it is within two of ours.
 - **differs**: it is not so; with the reason as far as it is known.
 - **cannot be as printed**: whatever is trained.
 - **never run**: there is no result yet, or the measurement is missing.
@@ -100,6 +101,8 @@ def _section(compared: Comparison) -> str:
         parts.append(table(LINE_HEADER, [line_cells(line) for line in compared.lines]))
     for details in compared.details:
         parts.append(f"{details.title}:\n\n{table(details.header, details.rows)}")
+        if details.note:
+            parts.append(f"{details.note}\n")
     if item.section:
         pages = " or ".join(f"`mechgap report results/{study}`" for study in item.studies)
         drawn = f"; with `--figures`, in the files `{item.figures}`" if item.figures else ""

@@ -11,7 +11,8 @@ from mechgap.faithfulness.correlation import mean_interval
 from mechgap.report.gap_words import label_of, number
 from mechgap.report.paper.catalogue import Item, load_studies
 from mechgap.report.paper.correlations import correlations, implied_table
-from mechgap.report.paper.results import Result
+from mechgap.report.paper.results import BEST, LAST, Result
+from mechgap.report.paper.stability import trained_on
 from mechgap.report.paper.verdicts import (
     DEVIATIONS,
     IMPOSSIBLE,
@@ -26,10 +27,11 @@ from mechgap.report.paper.verdicts import (
     impossible,
     judge,
     judge_score,
+    printed,
     spread,
+    summed_up,
 )
 
-BEST, LAST = "test_best", "test_last"
 QUARTER = 4  # start and end of a curve are its first and its last quarter
 VISIBLE = 0.02  # what a curve must rise or fall by to count
 BASELINE_MEASURES = ("internal/eq24", "internal/rows", "internal/decisive", "external/printed", "external/meant")
@@ -87,16 +89,16 @@ def paper_table(item: Item, folder: str | Path) -> Comparison:
 
 def rows(entry: Entry, result: Result) -> Found:
     """A mean over networks beside the printed one; a line per setting of the ensemble."""
-    metric, paper = entry.get("metric", BEST), _printed(entry)
+    metric, paper = entry.get("metric", BEST), printed(entry)
     samples = result.samples(metric) if result.configs else []
     if not samples:
         return [Line(entry["label"], paper, verdict=impossible(entry) or NEVER)], []
-    lasts = [_summed_up(x.values, LAST) for x in result.samples(LAST)] if metric == BEST else [""] * len(samples)
+    lasts = [summed_up(x.values, LAST) for x in result.samples(LAST)] if metric == BEST else [""] * len(samples)
     lines = []
     for sample, last in zip(samples, lasts, strict=True):
         label = f"{entry['label']}: {sample.setting}" if sample.setting else entry["label"]
         bounds = mean_interval(sample.values)
-        said = (_summed_up(sample.values, metric), _bounds(bounds, metric) if len(sample.values) else "")
+        said = (summed_up(sample.values, metric), _bounds(bounds, metric) if len(sample.values) else "")
         lines.append(Line(label, paper, *said, sample.networks, last, judge_score(entry, sample, result)))
     return lines, []
 
@@ -178,13 +180,15 @@ def scale(entry: Entry, result: Result) -> Found:
         n, values = gap.about["splits"][split]["n"], gap.values("internal/rows", split).astype(float)
         label, near = f"Closest network, {PER_ROW}, {split}, n = {n}", abs(values.min() - entry["closest"])
         verdict = judge(near <= DEVIATIONS * spread(values), entry, result)
-        lines.append(Line(label, paper, f"{values.min():.3f}", networks=networks, verdict=verdict))
+        ours = f"{values.min():.3f} (all: {values.mean():.3f} ± {spread(values):.3f})"
+        lines.append(Line(label, paper, ours, networks=networks, verdict=verdict))
     n, apart = gap.about["splits"]["validation"]["n"], between(result)
     for words, factor in ((LITERAL, 2 / n), (PER_ROW, 1.0)):
         label, mean = f"Between two networks, {words}, validation, n = {n}", factor * apart.mean()
         near = abs(mean - entry["between"]) <= DEVIATIONS * factor * spread(apart)
         verdict = judge(near, {"because": "this is not its scale"}, result)
-        lines.append(Line(label, f"{entry['between']:g}", f"{mean:.4f}", networks=networks, verdict=verdict))
+        ours = f"{mean:.4f} ± {factor * spread(apart):.4f}"
+        lines.append(Line(label, f"{entry['between']:g}", ours, networks=networks, verdict=verdict))
     return lines, []
 
 
@@ -198,7 +202,7 @@ def swaps(entry: Entry, result: Result) -> Found:
         own = found["compiled network, own" if condition.startswith("compiled network") else "own"]
         low, high = mean_interval((scores - own)[sound])
         changed = f"change {PERCENT * low:+.2f} to {PERCENT * high:+.2f}" if own is not scores else ""
-        said = (_summed_up(scores[sound], BEST), changed, str(int(sound.sum())))
+        said = (summed_up(scores[sound], BEST), changed, str(int(sound.sum())))
         lines.append(Line(f"{entry['label']}: {condition}", "", *said))
     return lines, []
 
@@ -217,14 +221,6 @@ def baselines(_: Entry, result: Result) -> Found:
     return [], [Details(f"Baselines of {result.study.name}, {split}", header, tuple(cells))] if cells else []
 
 
-def first_steps(_: Entry, result: Result) -> Found:
-    """Loss and gradients of compiled networks before they are trained on."""
-    header = ("compiled network", "loss", "norm of the gradient", "of the part through attention")
-    names = ("loss", "gradient_norm", "attention_gradient_norm")
-    table = tuple((form, *(number(step[name], 4) for name in names)) for form, step in result.first_steps.items())
-    return [], [Details(f"Step 0 of {result.study.name}", header, table)] if table else []
-
-
 _PARTS: dict[str, Callable[[Entry, Result], Found]] = {
     "rows": rows,
     "correlations": correlations,
@@ -233,7 +229,7 @@ _PARTS: dict[str, Callable[[Entry, Result], Found]] = {
     "clusters": clusters,
     "closest": closest,
     "scale": scale,
-    "first_steps": first_steps,
+    "trained_on": trained_on,
     "swaps": swaps,
     "baselines": baselines,
 }
@@ -249,24 +245,6 @@ def between(result: Result) -> np.ndarray:
     assert result.gap is not None
     apart = result.gap.distances.mean(0)[result.gap.sound][:, result.gap.sound]
     return apart[~np.eye(len(apart), dtype=bool)].astype(float)
-
-
-def _printed(entry: Entry) -> str:
-    if "mean" not in entry:
-        return ""
-    largest = f" ({entry['max']:.2f})" if "max" in entry else ""
-    note = f"; {entry['note']}" if "note" in entry else ""
-    return f"{entry['mean']:.2f} ± {entry['std']:.2f}{largest}{note}"
-
-
-def _summed_up(values: np.ndarray, metric: str) -> str:
-    """Scores are percentages with their maximum, as the paper prints them; measures of the gap have their range."""
-    if not len(values):
-        return ""
-    if "/" in metric:
-        return f"{values.mean():.4f} ± {spread(values):.4f} ({values.min():.4f} to {values.max():.4f})"
-    mean, std, largest = (PERCENT * x for x in (values.mean(), spread(values), values.max()))
-    return f"{mean:.2f} ± {std:.2f} ({largest:.2f})"
 
 
 def _bounds(bounds: tuple[float, float], metric: str) -> str:

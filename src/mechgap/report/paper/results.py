@@ -17,6 +17,8 @@ from mechgap.training.checkpoint import columns, read_json
 from mechgap.training.config import MEMBERSHIP, NUMERIC, TrainConfig
 from mechgap.training.result import Table
 
+BEST, LAST = "test_best", "test_last"  # the test score: at the best validation, and after the last step
+
 
 @dataclass(frozen=True)
 class Sample:

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from mechgap.algorithms.inputs import nearest
-from mechgap.faithfulness.probes import probe
+from mechgap.faithfulness.landscape import scores_under_noise
+from mechgap.faithfulness.probes import Probe, attention_of, probe
 from mechgap.faithfulness.stability import first_step, variants
 from mechgap.faithfulness.study import run_study
+from mechgap.networks import ClrsNet
 from mechgap.programs import program
 from mechgap.report.paper.catalogue import FIRST_STEP, Study, find_items, load_studies
 from mechgap.report.paper.results import read_configs
@@ -20,6 +23,7 @@ from mechgap.storage import write_text
 from mechgap.training.config import TrainConfig
 
 FOLDERS = {"quick": Path("runs/paper-quick"), "full": Path("results")}  # where results lie unless told otherwise
+ONE_HOT = 1e-6  # what a row may lack of 1 at its largest: rounding
 Say = Callable[[str], None]
 
 
@@ -111,9 +115,22 @@ def _starts(study: Study, config: TrainConfig) -> dict[str, Any]:
 
 
 def _first_steps(starts: Mapping[str, Any], config: TrainConfig, samples: int) -> dict[str, dict[str, float]]:
-    """Loss and gradient of every form before training, on validation graphs."""
-    on = probe(config, "validation", samples)
-    return {name: asdict(first_step(network, on.batch)) for name, network in starts.items()}
+    """Every form before training: loss, gradient and attention on validation graphs, and the score on test graphs."""
+    on, test = probe(config, "validation", samples), probe(config, "test", samples)
+    return {
+        name: {
+            **asdict(first_step(network, on.batch)),
+            "soft_rows": _soft_rows(network, on),
+            "score": scores_under_noise(network, test.batch, key=jax.random.key(0), scales=(), draws=1)["0"],
+        }
+        for name, network in starts.items()
+    }
+
+
+def _soft_rows(network: ClrsNet, on: Probe) -> float:
+    """The share of rows in which attention is not one-hot."""
+    largest = jnp.max(attention_of(network, on.batch, on.trace.steps), axis=-1)
+    return float(jnp.mean(largest[on.inside] < 1 - ONE_HOT))
 
 
 def _described(configs: Sequence[TrainConfig]) -> list[dict[str, Any]]:

@@ -45,11 +45,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Details:
-    """A table that a comparison has beside its lines."""
+    """A table that a comparison has beside its lines, and what its numbers say."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    note: str = ""
 
 
 Found = tuple[list[Line], list[Details]]
@@ -80,3 +81,22 @@ def impossible(entry: Entry) -> str:
 def spread(values: np.ndarray) -> float:
     """The standard deviation of a sample."""
     return float(values.std(ddof=1)) if len(values) > 1 else 0.0
+
+
+def printed(entry: Entry) -> str:
+    """The paper's number as it prints it; empty where there is none."""
+    if "mean" not in entry:
+        return ""
+    largest = f" ({entry['max']:.2f})" if "max" in entry else ""
+    note = f"; {entry['note']}" if "note" in entry else ""
+    return f"{entry['mean']:.2f} ± {entry['std']:.2f}{largest}{note}"
+
+
+def summed_up(values: np.ndarray, metric: str) -> str:
+    """Scores are percentages with their maximum, as the paper prints them; measures of the gap have their range."""
+    if not len(values):
+        return ""
+    if "/" in metric:
+        return f"{values.mean():.4f} ± {spread(values):.4f} ({values.min():.4f} to {values.max():.4f})"
+    mean, std, largest = (PERCENT * x for x in (values.mean(), spread(values), values.max()))
+    return f"{mean:.2f} ± {std:.2f} ({largest:.2f})"
