@@ -67,9 +67,11 @@ def test_minimal_models_have_the_documented_size(name: str, hidden: int, total: 
 
 
 @pytest.mark.parametrize("name", mg.program_names("graph"))
-@pytest.mark.parametrize("options", [{"hidden": None}, {"hidden": 128}, {"hidden": 128, "layer_norm": True}])
+@pytest.mark.parametrize("options", [{"hidden": None}, {"hidden": 160}, {"hidden": 128, "layer_norm": True}])
 def test_panels_hold_every_weight_that_is_not_0(name: str, options: dict) -> None:
     """The cropping leaves nothing out; equal decoders are drawn once, the norm not at all."""
+    if "layer_norm" in options and mg.program(name).full:
+        pytest.skip("several micro-steps, which no layer norm may disturb")
     net = compiled(name, **options)
     drawn = sum(int(np.count_nonzero(panel.values)) for panel in parameter_panels(net))
     decoders = {k: sum(int(np.count_nonzero(x)) for x in jax.tree.leaves(v)) for k, v in net.network.decoders.items()}

@@ -113,7 +113,7 @@ def nearest_match(theirs: Affine, mine: Affine, numbers: Numbers) -> Lowered:
 def by_order(direction: float, numbers: Numbers) -> Lowered:
     """The next node to the left (direction 1) or right (-1): whoever lies there at all gains H, the nearer the more."""
     H = numbers.self_slope + 2 * numbers.margin
-    if 8 * numbers.roundoff * H / numbers.min_gap > numbers.margin / 2:
+    if 8 * numbers.roundoff * H / numbers.min_gap > numbers.margin:  # what rounding may take from the margin
         raise PrecisionError(
             f"The next node to one side cannot be told from others at positions {numbers.min_gap:.3g} apart in "
             f"{numbers.dtype} (n <= {numbers.max_nodes}). Use dtype='float64', a larger min_gap, or fewer nodes."

@@ -17,6 +17,7 @@ A truth value is 0 or 1 up to rounding, and every use of one tolerates that: a c
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mechgap.compiler.affine import Affine, Feature, lower, no_product
@@ -191,7 +192,7 @@ class Circuit:
 
         A head divides its attention between the sender, marked by a truth value that nobody else has, and the node
         itself. The sender's share is σ(ε (A - a)) = 1/2 + ε (A - a)/4 - ..., so that a + 4/ε (share - 1/2) is nearer to
-        A than a was: by the cube of the distance. Two heads, the second with a large ε, come down to rounding.
+        A than a was: by the cube of the distance. Three heads with ever larger ε come down to rounding.
         """
         marks = [c for c in conjuncts(select.where) if {read.place for read in _reads(c)} == {OTHER}]
         if not marks:
@@ -203,8 +204,7 @@ class Circuit:
         low, high = interval(Read(EDGE, name), self.program)
         found, off = NOTHING.plus((low + high) / 2), (high - low) / 2
         weight, said, fails = Affine({Feature(EDGE, name): 1.0}), self.truth(mark), self.closed(mark)
-        while off > self.numbers.roundoff * (high - low):
-            slope = 2.0 ** math.floor(math.log2(0.0625 / off))  # so that the cube is 3000 times smaller
+        for slope in self._slopes(off, high - low):
             head = len(self._order) + self._scales
             self._scales += 1
             tilt = slope * (weight - found.form)
@@ -212,11 +212,24 @@ class Circuit:
             level = max(found.level, fails.level, said.level)
             share = self._unit(Settled(said.form.at(SENDER), level), f"{select.name}'s share by {name}", head)
             found = found + (4.0 / slope) * share.plus(-0.5)
-            off = slope**2 * off**3 / 12
         # The sender's own share of itself means nothing, and may be anything.
         whole = f"{select.name}.edge.{name}"
         cut = self._unit(found.plus(-low), whole) - self._unit(found.plus(-high), f"{whole}, beyond")
         return cut.plus(low)
+
+    def _slopes(self, off: float, span: float) -> Iterator[float]:
+        """The ε of every weighing, until rounding, of logits of about m + ε A, is all that is left to be off by."""
+        u, m = self.numbers.roundoff, self.numbers.margin
+
+        def left(slope: float) -> float:
+            return slope**2 * off**3 / 12 + 4 * u * (m / slope + span)
+
+        while True:
+            slope = min((2.0**i for i in range(60) if 2.0**i * off <= 0.5 or i == 0), key=left)
+            if left(slope) > off / 2:
+                return
+            yield slope
+            off = left(slope)
 
     def _register(self, name: str) -> Settled:
         variable = self._registers[name]
@@ -247,8 +260,8 @@ class Circuit:
                 total = sum(parts[1:], parts[0])
                 return self._unit((2.0 * total).plus(1.0 - 2 * len(parts)), f"{expression}")
             case Or():
-                some = [self.truth(part) for part in _disjuncts(expression)]
-                return ONE - self._unit(ONE - 2.0 * sum(some[1:], some[0]), f"not ({expression})")
+                total = self._count(expression)
+                return total - self._unit(total.plus(-1.0), f"{expression}, surplus")
             case When(condition, a, b):
                 return self._gated(a, condition) + self._gated(b, ~condition)
             case Less(a, b):
@@ -265,14 +278,24 @@ class Circuit:
 
     def closed(self, expression: Expression) -> Settled:
         """Exactly 0, without a constant that would have to cancel, where the expression holds; 1 or more elsewhere."""
-        if isinstance(expression, And):
-            return self.closed(expression.left) + self.closed(expression.right)
-        if isinstance(expression, Not) and isinstance(expression.inner, Or):
-            return self.closed(~expression.inner.left) + self.closed(~expression.inner.right)
+        match expression:
+            case Read("me", name) if name in self._lets:
+                return self.closed(self._lets[name].init)
+            case Not(Read("me", name)) if name in self._lets:
+                return self.closed(~self._lets[name].init)
+            case And(a, b):
+                return self.closed(a) + self.closed(b)
+            case Or():
+                return self._unit(ONE - 2.0 * self._count(expression), f"not ({expression})")
         fails = ONE - self.truth(expression)
         if fails.form.constant == 0:
             return fails
         return self._unit((2.0 * fails).plus(-1.0), f"not {expression}")
+
+    def _count(self, expression: Or) -> Settled:
+        """How many parts of a disjunction hold."""
+        parts = [self.truth(part) for part in _disjuncts(expression)]
+        return sum(parts[1:], parts[0])
 
     def _less(self, a: Expression, b: Expression, name: str) -> Settled:
         """Cut the difference to [0, r] first: a steep ramp over its whole range would round the truth away."""

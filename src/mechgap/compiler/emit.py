@@ -77,17 +77,16 @@ class Plan:
     @property
     def least_width(self) -> int:
         """The smallest hidden size: enough for every part, and the same for every head."""
-        return self.heads * max(-(-need // self.heads) for need in self.needs().values())
+        return self.heads * max(-(-need // self.heads) for need in self.needs(self.heads).values())
 
-    def needs(self) -> dict[str, int]:
-        """How many channels each part of the network must have."""
+    def needs(self, heads: int) -> dict[str, int]:
+        """How many channels each part of a network with so many heads must have; heads have equal blocks."""
         pointers = [len(r.terms) for r in self.readouts.values() if isinstance(r, Pointer)]
-        heads = range(self.heads)
         channels = len(self.channels) + (3 if self.layer_norm is not None else 0)
         heard = max(Counter(self.hears.values()).values(), default=0)
         return {
-            "hidden state": self.heads * max(-(-channels // self.heads), heard),
-            "attention": self.heads * max(sum(unit.head == h for unit in self.attention) for h in heads),
+            "hidden state": max(channels, heads * heard),
+            "attention": heads * max(Counter(unit.head for unit in self.attention).values()),
             "node inputs": len(self.inputs(Location.NODE)),
             "edge inputs": len(self.inputs(Location.EDGE)),
             "pointer decoders": max(pointers, default=0),
@@ -99,13 +98,13 @@ class Emitter:
 
     def __init__(self, plan: Plan, config: NetConfig, dtype: str):
         self.plan, self.config, self.dtype, self.width = plan, config, dtype, config.hidden
-        needs, least = plan.needs(), plan.least_width
-        if least > self.width or self.width % plan.heads:
+        needs = plan.needs(config.heads)
+        if max(needs.values()) > self.width:
             listed = ", ".join(f"{k} {v}" for k, v in needs.items())
-            several = "" if plan.heads == 1 else f", a multiple of its {plan.heads} heads"
+            among = "" if config.heads == 1 else f" with {config.heads} heads"
             raise ChannelOverflow(
-                f"hidden = {self.width} will not do: the program needs {least} channels ({listed}){several}. "
-                f"Compile with hidden={least}, or hidden=None for the smallest."
+                f"hidden = {self.width} is too small: the program needs {max(needs.values())} channels{among} "
+                f"({listed}). Compile with hidden={plan.least_width} or more."
             )
         self.hidden = self._places()
         self.features = {
@@ -115,7 +114,7 @@ class Emitter:
 
     def _places(self) -> dict[str, int]:
         """Channel -> index. What hears a head lies in that head's block; the others fill up what is left."""
-        plan, block = self.plan, self.width // self.plan.heads
+        plan, block = self.plan, self.width // self.config.heads
         places: dict[str, int] = {}
         for head in range(plan.heads):
             mine = [name for name in plan.channels if plan.hears.get(name) == head]
@@ -173,7 +172,8 @@ class Emitter:
 
     def _processor(self) -> GATv2:
         s, plan = self.width, self.plan
-        block, columns = s // plan.heads, self.unit_columns()
+        heads, columns = self.config.heads, self.unit_columns()
+        block = s // heads
         units = {columns[i]: unit.form for i, unit in enumerate(plan.attention)}
         channels = {self.hidden[name]: form for name, form in plan.channels.items()}
         if plan.layer_norm is not None:
@@ -181,7 +181,7 @@ class Emitter:
                 self.hidden[CONSTANT]: Affine(constant=plan.layer_norm.Q),
                 self.hidden[BALANCE]: plan.layer_norm.balance,
             }
-        omega, skip_bias, score_bias = self._array(plan.heads, block), self._array(s), self._array(s)
+        omega, skip_bias, score_bias = self._array(heads, block), self._array(s), self._array(s)
         for column, unit in zip(columns, plan.attention, strict=True):
             omega[unit.head, column % block], score_bias[column] = unit.weight, unit.form.constant
         for column, form in channels.items():
@@ -194,7 +194,7 @@ class Emitter:
             receiver=self._linear(self._layer(units, "me", s), zero),
             edge=self._linear(self._edge_layer(units, "edge", s), zero),
             graph=self._linear(self._array(s, s), zero),
-            attention=AttentionVectors(jnp.asarray(omega), jnp.asarray(self._array(plan.heads))),
+            attention=AttentionVectors(jnp.asarray(omega), jnp.asarray(self._array(heads))),
             info=self._linear(self._edge_layer(channels, SENDER_EDGE, s), None) if self.config.edge_info else None,
             bias=None,
             norm=self._norm(),
@@ -203,7 +203,7 @@ class Emitter:
 
     def unit_columns(self) -> list[int]:
         """The attention channel of every unit: heads have a block each."""
-        block, used = self.width // self.plan.heads, Counter[int]()
+        block, used = self.width // self.config.heads, Counter[int]()
         columns = []
         for unit in self.plan.attention:
             columns.append(unit.head * block + used[unit.head])

@@ -1,7 +1,7 @@
 """Hints and outputs -> decoders: what a node shows, as forms over its inputs and its new hidden state."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from mechgap.compiler.affine import Affine
 from mechgap.compiler.attention import position
@@ -13,6 +13,7 @@ from mechgap.programs.graph import GraphProgram, Node, Real
 from mechgap.trace import Kind, Location, Variable
 
 
+@runtime_checkable
 class Shows(Protocol):
     """What knows a program's state after a step: a `Reader`, or a circuit."""
 

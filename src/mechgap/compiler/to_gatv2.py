@@ -8,8 +8,8 @@ import numpy as np
 
 from mechgap.compiler.affine import Affine
 from mechgap.compiler.attention import Lowered, lower_select
-from mechgap.compiler.circuit import Circuit
 from mechgap.compiler.certificate import Certificate, make_certificate
+from mechgap.compiler.circuit import Circuit
 from mechgap.compiler.constants import Numbers, check_positions, exact_margin
 from mechgap.compiler.emit import Emitter, LayerNormPlan, Plan
 from mechgap.compiler.errors import DomainError, NotExpressible
@@ -147,7 +147,7 @@ def compile_graph_program(
         plan, selects = _planned(program, numbers, layer_norm)
     config = NetConfig(
         hidden=hidden,
-        heads=plan.heads,
+        heads=next(h for h in range(plan.heads, hidden + plan.heads) if hidden % h == 0 or h >= hidden),
         message_passing_steps=plan.micro_steps,
         use_layer_norm=layer_norm,
         edge_info=plan.uses_edge_info,

@@ -11,8 +11,8 @@ from mechgap.algorithms.families import draw_family
 from mechgap.compiler import compile as compile_program
 from mechgap.compiler.affine import Affine
 from mechgap.compiler.layout import lay_out
+from mechgap.compiler.readout import Classified, Pointer, Pooled
 from mechgap.compiler.readout import Linear as LinearReadout
-from mechgap.compiler.readout import Pointer
 from mechgap.compiler.to_gatv2 import Compiled
 from mechgap.report.drawing import save_figure
 from mechgap.report.parameters import draw_attention, draw_parameters, parameter_counts, unit_names
@@ -81,15 +81,27 @@ def _channels(compiled: Compiled) -> Table:
         "x.y is an input of x, x\\[y] a hidden channel; sender is whom the select chose, sender_edge the edge to it."
     )
     table = _table("hidden state", "channel", "holds", "next value", caption=legend)
-    kept = {c: f"{s.variable.name}: {type(s).__name__}" for s in lay_out(compiled.program).values() for c in s.channels}
+    kept = _holds(compiled)
     for name, form in compiled.plan.channels.items():
-        table.add_row(name, kept[name], f"relu({_form(form)})")
+        table.add_row(name, kept.get(name, ""), f"relu({_form(form)})")
     norm = compiled.plan.layer_norm
     if norm is not None:
         table.add_row("constant", "Q, for the layer norm", f"{norm.Q:g}")
         table.add_row("reference", "0, to which all reads are relative", "0")
         table.add_row("balance", f"{norm.total:g} less what changes slowly", f"relu({_form(norm.balance)})")
     return table
+
+
+def _holds(compiled: Compiled) -> dict[str, str]:
+    """What a channel is for, where its name does not say it."""
+    plan = compiled.plan
+    if plan.micro_steps == 1:
+        storages = lay_out(compiled.program).values()
+        return {c: f"{s.variable.name}: {type(s).__name__}" for s in storages for c in s.channels}
+    heard = {name: f"heard by head {head + 1}" for name, head in plan.hears.items()}
+    return heard | {
+        f"{v.name}.{part}": f"{v.name}: Register" for v in compiled.program.state for part in ("new", "old")
+    }
 
 
 def _attention(compiled: Compiled) -> Table:
@@ -103,7 +115,13 @@ def _attention(compiled: Compiled) -> Table:
 def _decoders(compiled: Compiled) -> Table:
     table = _table("decoders", "shows", "logit", caption="Of node i; pointers of node i at node j.")
     for name, readout in compiled.plan.readouts.items():
-        terms = [_form(readout.form)] if isinstance(readout, LinearReadout) else list(_pointer_terms(readout))
+        match readout:
+            case Pointer():
+                terms = list(_pointer_terms(readout))
+            case Classified(forms):
+                terms = [_form(form) for form in forms]
+            case LinearReadout(form) | Pooled(form):
+                terms = [_form(form)]
         table.add_row(f"{name}\n[dim]{compiled.program.spec[name].kind}[/dim]", "\n".join(terms))
     return table
 
@@ -115,16 +133,19 @@ def _pointer_terms(readout: Pointer) -> Iterator[str]:
 
 def _constants(compiled: Compiled) -> Table:
     table = _table("constants", "constant", "value", "why")
-    numbers, select = compiled.numbers, compiled.select
-    ties = "go to the lowest node" if select.resolves_ties else "are outside the domain"
+    numbers = compiled.numbers
     rows = [
         ("n", f"{numbers.max_nodes}", "the largest graph"),
         ("g", f"{numbers.min_gap:.3g}", "the smallest gap between two positions"),
         ("dtype", f"{numbers.dtype}, u = {numbers.roundoff:.2g}", "of weights and values"),
         ("m", f"{numbers.margin:.4g} nats", "ln n + ln 1/u + 4: what leaks from all losers is below u"),
         ("K = m/g", f"{numbers.self_slope:.4g}", "what a logit loses per unit of distance between positions"),
-        ("r", f"{select.resolution:.3g}", f"keys must differ by this much; ties {ties}"),
     ]
+    for select, found in zip(compiled.program.selects, compiled.selects, strict=True):
+        ties = "go to the lowest node" if found.resolves_ties else "are outside the domain"
+        name = "r" if len(compiled.selects) == 1 else f"r of {select.name}"
+        where = "" if compiled.plan.heads == 1 else f"head {found.head + 1} in micro-step {found.micro_step + 1}; "
+        rows.append((name, f"{found.resolution:.3g}", f"{where}keys must differ by this much; ties {ties}"))
     if compiled.plan.layer_norm is not None:
         rows.append(("Q", f"{compiled.plan.layer_norm.Q:g}", "the constant that fixes mean and deviation"))
         rows.append(("noise", f"{numbers.layer_norm_noise:.2g}", "what the norm adds to a value, per unit of range"))

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from mechgap.compiler.emit import Emitter
-from mechgap.compiler.readout import Linear as LinearReadout
+from mechgap.compiler.readout import Classified, Pointer
 from mechgap.compiler.to_gatv2 import Compiled
 from mechgap.report.drawing import ARROW, FILL, INK, matplotlib_figure
 from mechgap.trace import Location, Trace
@@ -39,7 +39,8 @@ def _count(part: Any) -> tuple[int, int]:
 
 def unit_names(compiled: Compiled) -> list[str]:
     """Attention channels by role, counted where a role has several."""
-    roles = [unit.role for unit in compiled.plan.attention]
+    several = compiled.plan.heads > 1
+    roles = [f"head {unit.head + 1}: {unit.role}" if several else unit.role for unit in compiled.plan.attention]
     return [f"{role} {roles[:i].count(role) + 1}" if roles.count(role) > 1 else role for i, role in enumerate(roles)]
 
 
@@ -67,8 +68,9 @@ def _all_panels(compiled: Compiled) -> Iterator[Panel]:
     emitter = Emitter(compiled.plan, compiled.network.config, compiled.numbers.dtype)
     net, s = compiled.network.processor, emitter.width
     nodes, edges = (list(emitter.features[where]) for where in (Location.NODE, Location.EDGE))
-    units, hidden = unit_names(compiled), list(emitter.hidden)
-    state = dict(enumerate(nodes)) | {s + i: f"[{name}]" for i, name in enumerate(hidden)}
+    units = dict(zip(emitter.unit_columns(), unit_names(compiled), strict=True))
+    hidden = {i: name for name, i in emitter.hidden.items()}
+    state = dict(enumerate(nodes)) | {s + i: f"[{name}]" for i, name in hidden.items()}
     on_edges = dict(enumerate(edges))
     yield _panel("W_val: what a sender says", net.value, hidden, state)
     yield _panel("W_skip: what a node keeps", net.skip, hidden, state)
@@ -78,22 +80,25 @@ def _all_panels(compiled: Compiled) -> Iterator[Panel]:
     yield _panel("W_out: attention, the receiver", net.receiver, units, state).cropped()
     yield _panel("W_edge: attention, the edge", net.edge, units, on_edges).cropped()
     vectors = np.asarray(net.attention.weight)
-    heads = tuple(f"head {i + 1}" for i in range(len(vectors)))
-    yield Panel(f"ω: head weights  ({len(vectors)} × {s})", heads, tuple(units), vectors[:, : len(units)])
+    heads, block = tuple(f"head {i + 1}" for i in range(len(vectors))), vectors.shape[1]
+    own = np.stack([vectors[:, i % block] * (np.arange(len(vectors)) == i // block) for i in units], axis=1)
+    yield Panel(f"ω: head weights  ({len(vectors)} × {block})", heads, tuple(units.values()), own)
     for where, names in ((Location.NODE, nodes), (Location.EDGE, edges)):
+        if not names:
+            continue
         weights = np.stack([np.asarray(compiled.network.encoders[name][0].weight)[0] for name in names], axis=1)
         yield Panel(f"encoders, {where}", tuple(names), tuple(names), weights[: len(names)])
     yield from _decoder_panels(compiled, state, s)
 
 
-def _panel(title: str, layer: Any, rows: list[str], columns: dict[int, str]) -> Panel:
-    """A layer [inputs, outputs] the papers' way round, its bias as the last column."""
-    weight = np.asarray(layer.weight)
+def _panel(title: str, layer: Any, rows: dict[int, str], columns: dict[int, str]) -> Panel:
+    """A layer [inputs, outputs] the papers' way round, of rows and columns that have a name; its bias comes last."""
+    weight, at = np.asarray(layer.weight), list(rows)
     shape = f"{weight.shape[1]} × {weight.shape[0]}"
-    values, names = weight[list(columns)][:, : len(rows)].T, list(columns.values())
+    values, names = weight[list(columns)][:, at].T, list(columns.values())
     if layer.bias is not None and np.any(layer.bias):
-        values, names = np.column_stack([values, np.asarray(layer.bias)[: len(rows)]]), [*names, "bias"]
-    return Panel(f"{title}  ({shape})", tuple(rows), tuple(names), values)
+        values, names = np.column_stack([values, np.asarray(layer.bias)[at]]), [*names, "bias"]
+    return Panel(f"{title}  ({shape})", tuple(rows.values()), tuple(names), values)
 
 
 def _decoder_panels(compiled: Compiled, state: dict[int, str], s: int) -> Iterator[Panel]:
@@ -105,14 +110,16 @@ def _decoder_panels(compiled: Compiled, state: dict[int, str], s: int) -> Iterat
             same.setdefault(readout, []).append(name)
     for readout, names in same.items():
         layers, title = compiled.network.decoders[names[0]], f"decoder {', '.join(names)}"
-        if isinstance(readout, LinearReadout):
-            yield _panel(title, layers[0], ["logit"], after).cropped()
+        if not isinstance(readout, Pointer):
+            logits = len(readout.forms) if isinstance(readout, Classified) else 1
+            names_of = {i: "logit" if logits == 1 else f"class {i}" for i in range(logits)}
+            yield _panel(title, layers[0], names_of, after).cropped()
             continue
-        terms = [f"max {i + 1}" for i in range(len(readout.terms))]
+        terms = {i: f"max {i + 1}" for i in range(len(readout.terms))}
         yield _panel(f"{title}: mine", layers[0], terms, after).cropped()
         yield _panel(f"{title}: theirs", layers[1], terms, after).cropped()
         head = np.asarray(layers[3].weight)[: len(terms)].T
-        yield Panel(f"{title}: head", ("logit",), tuple(terms), head)
+        yield Panel(f"{title}: head", ("logit",), tuple(terms.values()), head)
 
 
 def draw_parameters(compiled: Compiled) -> "Figure":

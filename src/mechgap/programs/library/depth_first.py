@@ -12,15 +12,14 @@ def dfs(max_nodes: int = 64) -> GraphProgram:
     neighbour is pushed, or the top is popped. All nodes know what is done, because all listen to the token, the top.
     The clock counts to 2 ticks per node, of `max_nodes` at most.
     """
-    white = ~other.grey & ~other.black
     first = argmin("first", other.id)
     last = argmax("last", other.id)
     token = argmin("token", other.id, where=other.top)
-    lowest = argmin("lowest", other.id, where=white)
-    child = argmin("child", other.id, where=white & edge.adj)
+    lowest = argmin("lowest", other.id, where=other.white)
+    child = argmin("child", other.id, where=other.white & edge.adj)
     scan = match("scan", other.id.equals(me.at))
-    time = Real("time", high=2 * TICK * max_nodes + TICK)
     starts = me.id.equals(first.id)
+    time = Real("time", high=2 * TICK * max_nodes + TICK)
     now = me.time + TICK
     return GraphProgram(
         name="dfs",
@@ -42,33 +41,36 @@ def dfs(max_nodes: int = 64) -> GraphProgram:
         ),
         selects=(child, first, last, token, lowest, scan),
         lets=(
+            Bool("white", ~me.grey & ~me.black),
             Node("to", child.id),
             Bool("has_white", child.found),
             Node("at", when(me.popped, token.s_prev, token.id)),  # where the search goes on
             Bool("done", me.popped & token.is_s),  # with this tree
+            Bool("is_at", me.id.equals(me.at)),
             Bool("begins", ~me.entered & me.done & lowest.found),
             Bool("pushes", ~me.entered & ~me.done & scan.has_white),
             Bool("pops", ~me.entered & ~me.done & ~scan.has_white),
             Bool("ends", ~me.entered & me.done & ~lowest.found),
-            Bool("is_at", me.id.equals(me.at)),
+            Bool("is_found", me.entered & me.top),
             Bool("is_root", me.begins & me.id.equals(lowest.id)),
+            Bool("is_parent", me.pushes & me.is_at),
             Bool("is_child", me.pushes & me.id.equals(scan.to)),
-            Bool("is_last", me.id.equals(last.id)),
+            Bool("is_left", me.pops & me.is_at),
         ),
         updates={
-            "top": when(me.begins, me.is_root, when(me.pushes, me.is_child, when(me.pops, me.is_at, me.top))),
-            "is_s": when(me.begins, me.is_root, me.is_s),
-            "is_u": when(me.entered, me.top, when(me.begins, me.is_root, when(me.pushes | me.pops, me.is_at, me.is_u))),
-            "is_v": when(me.begins, me.is_root, when(me.pushes, me.is_child, when(me.pops, me.is_last, me.is_v))),
+            "top": me.is_root | me.is_child | me.is_left | (me.top & (me.entered | me.ends)),
+            "is_s": me.is_root | (me.is_s & ~me.begins),
+            "is_u": me.is_found | me.is_root | me.is_parent | me.is_left | (me.is_u & me.ends),
+            "is_v": me.is_root | me.is_child | (me.pops & me.id.equals(last.id)) | (me.is_v & (me.entered | me.ends)),
             "entered": me.begins | me.pushes,
             "popped": me.pops | (me.popped & me.ends),
-            "grey": (me.grey | me.is_child | (me.entered & me.top)) & ~(me.pops & me.is_at),
-            "black": me.black | (me.pops & me.is_at),
+            "grey": me.is_child | me.is_found | (me.grey & ~me.is_left),
+            "black": me.black | me.is_left,
             "pi": when(me.is_child, me.at, me.pi),
             "s_prev": when(me.is_child, me.at, when(me.popped & me.top, me.id, me.s_prev)),
-            "d": when(me.entered & me.top, now, me.d),
-            "f": when(me.pops & me.is_at, now, me.f),
-            "time": when(me.entered | me.pops, now, me.time),
+            "d": when(me.is_found, now, me.d),
+            "f": when(me.is_left, now, me.f),
+            "time": me.time + TICK * (me.entered | me.pops),
         },
         hints={
             "pi_h": me.pi,
