@@ -1,4 +1,4 @@
-"""Named families of undirected graphs, for certificates and tests: what random graphs alone would miss."""
+"""Named families of graphs and arrays, for certificates and tests: what random ones alone would miss."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -75,12 +75,29 @@ FAMILIES: dict[str, Edges] = {
 }
 
 
-def draw_family(
-    family: str, n: int, count: int, seed: int, *, weighted: bool, self_loops: bool = True
-) -> dict[str, np.ndarray]:
-    """A batch of graphs of a family with random sources: `A` [count, n, n], symmetric, and `s` one-hot.
+ARRAYS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "uniform": lambda keys: keys,
+    "ascending": np.sort,
+    "descending": lambda keys: np.sort(keys)[..., ::-1],
+    "narrow": lambda keys: 0.5 + keys / 64,
+    "zigzag": lambda keys: np.where(np.arange(keys.shape[-1]) % 2, keys / 2, 1 - keys / 2),
+}
 
-    Weights are uniform in (0.03, 1); half of the nodes get a self-loop, as in the benchmark.
+
+def draw_array(family: str, n: int, count: int, seed: int) -> dict[str, np.ndarray]:
+    """A batch of arrays of a family: `key` [count, n], all different, in [0, 1]."""
+    if family not in ARRAYS:
+        raise ValueError(f"No family {family!r} of arrays. Valid: {', '.join(sorted(ARRAYS))}.")
+    return {"key": np.ascontiguousarray(ARRAYS[family](np.random.RandomState(seed).uniform(size=(count, n))))}
+
+
+def draw_family(
+    family: str, n: int, count: int, seed: int, *, weighted: bool, self_loops: bool = True, directed: bool = False
+) -> dict[str, np.ndarray]:
+    """A batch of graphs of a family with random sources: `A` [count, n, n], and `s` one-hot.
+
+    Weights are uniform in (0.03, 1); half of the nodes get a self-loop, as in the benchmark. A graph is symmetric; a
+    directed one has lost one direction of half of its edges.
     """
     if family not in FAMILIES:
         raise ValueError(f"No family {family!r}. Valid: {', '.join(sorted(FAMILIES))}.")
@@ -90,6 +107,10 @@ def draw_family(
         edges = FAMILIES[family](n, rng)
         if self_loops:
             edges = edges | np.diag(rng.uniform(size=n) < 0.5)
+        if directed:
+            there, lost = rng.uniform(size=(2, n, n))
+            one_way = np.triu(there, 1) + np.triu(there, 1).T < 0.5
+            edges = edges & ~(one_way & (np.triu(lost < 0.5, 1) | np.tril((lost >= 0.5).T, -1)))
         weights = rng.uniform(0.03, 1, size=(n, n))
         weights = np.triu(weights) + np.triu(weights, 1).T
         matrices.append(edges * weights if weighted else edges * 1.0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mechgap.algorithms import algorithm
-from mechgap.algorithms.families import FAMILIES, draw_family
+from mechgap.algorithms.families import ARRAYS, FAMILIES, draw_array, draw_family
 from mechgap.compiler.constants import exact_margin
 from mechgap.programs.graph_interpreter import Interpretation, RangeError, interpret
 from mechgap.storage import write_text
@@ -218,23 +218,27 @@ def _stays_inside(compiled: "Compiled", inputs: dict[str, np.ndarray]) -> bool:
 
 
 def _batches(compiled: "Compiled", level: str) -> Iterator[tuple[tuple[str, ...], int, dict[str, np.ndarray]]]:
-    names = compiled.program.spec.names(Stage.INPUT)
+    program, names = compiled.program, compiled.program.spec.names(Stage.INPUT)
     most = compiled.numbers.max_nodes
-    weighted = bool(compiled.program.weights)
+    families = tuple(FAMILIES if "A" in names else ARRAYS)
 
     def drawn(family: str, n: int, count: int, seed: int) -> dict[str, np.ndarray]:
-        batch = draw_family(family, n, count, seed, weighted=weighted)
+        if "A" in names:
+            kind = {"weighted": "A" in dict(program.weights), "directed": not program.undirected}
+            batch = draw_family(family, n, count, seed, **kind)
+        else:
+            batch = draw_array(family, n, count, seed)
         batch["pos"] = _positions(n, count, compiled.numbers.min_gap, seed)
         return {k: x for k, x in batch.items() if k in names}
 
     if level == "quick":
         n = min(QUICK_NODES, most)
-        parts = [drawn(family, n, QUICK_GRAPHS // len(FAMILIES) + 1, i) for i, family in enumerate(FAMILIES)]
+        parts = [drawn(family, n, QUICK_GRAPHS // len(families) + 1, i) for i, family in enumerate(families)]
         batch = {k: np.concatenate([part[k] for part in parts])[:QUICK_GRAPHS] for k in parts[0]}
-        yield tuple(FAMILIES), n, batch
+        yield families, n, batch
         return
     for n in sorted({min(size, most) for size in FULL_NODES}):
-        for i, family in enumerate(FAMILIES):
+        for i, family in enumerate(families):
             yield (family,), n, drawn(family, n, FULL_GRAPHS, 1000 * n + i)
 
 
