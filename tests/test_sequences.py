@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import mechgap as mg
 from mechgap.cli import app
+from mechgap.faithfulness import sequence_study
 from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
 from mechgap.faithfulness.sequence_study import run_missing, run_sequence_study
 from mechgap.faithfulness.sequences import match_heads, observe_transformer, probe_variables
@@ -38,7 +39,7 @@ from mechgap.report.paper.alta import alta_items, alta_table, printed_numbers, r
 from mechgap.report.paper.document import document
 from mechgap.training.checkpoint import write_json
 from mechgap.training.sequences.end_to_end import ParitySize, draw_bits, parity_logits, predictions, train_parity
-from mechgap.training.sequences.many import Recipe, train_many
+from mechgap.training.sequences.many import Recipe, Trained, train_many
 from mechgap.training.sequences.probed import Executions, ProbedSize, run_probed, train_probed
 from mechgap.training.sequences.scan import BEGIN, END, Commands, ScanSize, action_logits, scan_right, train_scan
 from mechgap.training.sequences.supervise import MlpSize, supervise, vector_accuracy, with_mlp
@@ -442,6 +443,26 @@ def test_a_study_is_written_whole(name: str, tmp_path: Path) -> None:
     assert max(probe["layer"] for probe in gap["variables"]) == (2 if study.kind == "end_to_end" else 3)
     manifest = json.loads((tmp_path / name / "manifest.json").read_text())
     assert (manifest["steps"], manifest["ended"]) == (4, "all steps")
+
+
+def test_a_study_of_scan_is_of_its_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, _ = random_split()
+
+    def train(size: ScanSize, task: Any, recipe: Recipe, **options: Any) -> Trained:
+        assert set(task.train) == set(drawn)
+        assert (size.layers, size.shared, size.positions) == (6, False, "relative")
+        return Trained(set(task.train), 2, np.zeros((1, 1)), 0.1, "enough")
+
+    monkeypatch.setattr(sequence_study, "train_scan", train)
+    # such a network knows what it was trained on, and nothing else
+    monkeypatch.setattr(
+        sequence_study, "scan_right", lambda known, task, texts, size: np.array([[t in known for t in texts]])
+    )
+    study = sequence_studies("full")["scan_random_6_separate"]
+    assert run_sequence_study(study, tmp_path, quiet=True) == [{"seed": 0, "test": 0.0, "training data": 1.0}]
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert (config["split"], config["transformer"]["precision"]) == ("random", "BF16_BF16_F32")
+    assert json.loads((tmp_path / "manifest.json").read_text())["ended"] == "enough"
 
 
 def test_other_settings_are_run_anew_and_smaller_ones_are_not(tmp_path: Path) -> None:
