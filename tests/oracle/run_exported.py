@@ -79,9 +79,10 @@ class GATv2WithInfo(ORIGINAL):
 def count(header: dict, tree: dict, nodes: int, graphs: int) -> dict:
     """Predictions on the benchmark's own samples against the truth: [wrong, all] decisions, largest scalar errors."""
     name = header["algorithm"]
-    spec = specs.SPECS[name]
-    assert header["spec"] == {k: list(words) for k, words in spec.items()}, "the file is for other variables"
     feedback = reference.sampler(name, num_samples=graphs, length=nodes, seed=SEED + nodes).next()
+    spec, processed = samplers.process_permutations(specs.SPECS[name], iter([feedback]), enforce_permutations=True)
+    feedback = next(processed)  # as the reference's training script has it
+    assert header["spec"] == {k: list(words) for k, words in spec.items()}, "the file is for other variables"
     model = build(header["reference"], spec, feedback)
     model.init(feedback.features, 0)
     assert shapes(model.params) == shapes(tree), "the names or the shapes are not the model's"

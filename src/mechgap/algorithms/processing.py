@@ -40,20 +40,25 @@ def pred_as_input(trace: Trace) -> Trace:
 
 def as_permutations(trace: Trace) -> Trace:
     """Turn every pointer that chains all nodes into a permutation matrix and a mask of the chain's first node."""
-    variables: list[Variable] = []
     outputs: Values = {}
-    for variable in trace.spec:
+    for variable in (v for v in trace.spec if v.permutation):
+        matrix, first = closed_chain(trace.outputs[variable.name])
+        outputs |= {variable.name: matrix, f"{variable.name}_mask": first}
+    return make_trace(permuted(trace.spec), trace.inputs, trace.hints, {**trace.outputs, **outputs}, trace.lengths)
+
+
+def permuted(spec: Spec) -> Spec:
+    """The spec of `as_permutations`."""
+    variables: list[Variable] = []
+    for variable in spec:
         if not variable.permutation:
             variables.append(variable)
             continue
-        matrix, first = closed_chain(trace.outputs[variable.name])
-        outputs |= {variable.name: matrix, f"{variable.name}_mask": first}
         variables += [
             replace(variable, kind=Kind.PERMUTATION_POINTER, permutation=False),
             Variable(f"{variable.name}_mask", variable.stage, variable.location, Kind.MASK_ONE),
         ]
-    spec = Spec(tuple(variables))
-    return make_trace(spec, trace.inputs, trace.hints, {**trace.outputs, **outputs}, trace.lengths)
+    return Spec(tuple(variables))
 
 
 def closed_chain(

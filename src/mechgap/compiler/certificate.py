@@ -11,6 +11,7 @@ import numpy as np
 
 from mechgap.algorithms import algorithm
 from mechgap.algorithms.families import ARRAYS, FAMILIES, draw_array, draw_family
+from mechgap.algorithms.processing import as_permutations
 from mechgap.compiler.constants import exact_margin
 from mechgap.programs.graph_interpreter import Interpretation, RangeError, interpret
 from mechgap.storage import write_text
@@ -134,7 +135,7 @@ def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Compar
         ok, where = (clear, inside) if variable.stage == Stage.HINT else (last, np.ones_like(last))
         if variable.location == Location.GRAPH:
             ok, where = ok.all(-1), where.all(-1)
-        if variable.kind == Kind.CATEGORICAL:
+        if variable.kind in (Kind.CATEGORICAL, Kind.PERMUTATION_POINTER):
             right, given = np.argmax(right, axis=-1), np.argmax(given, axis=-1)
         if variable.kind == Kind.SCALAR:
             off = np.abs(right - given)[ok & where]
@@ -256,7 +257,9 @@ def _positions(n: int, count: int, gap: float, seed: int) -> np.ndarray:
 def _reference_differences(compiled: "Compiled", meant: Interpretation) -> int:
     if compiled.program.algorithm is None:
         return 0
-    return sum(algorithm(compiled.program.algorithm).trace(**meant.inputs).differences(meant).values())
+    trace = algorithm(compiled.program.algorithm).trace(**meant.inputs)
+    permuted = any(v.kind == Kind.PERMUTATION_POINTER for v in meant.spec)
+    return sum((as_permutations(trace) if permuted else trace).differences(meant).values())
 
 
 def _tolerance(compiled: "Compiled") -> float:

@@ -73,7 +73,7 @@ def lower_readout(variable: Variable, value: Expression, reader: "Shows", number
     match variable.kind:
         case Kind.CATEGORICAL if isinstance(value, Classes):
             return Classified(tuple(SHARP * (_truth(part, reader) - 0.5) for part in value.parts))
-        case Kind.POINTER:
+        case Kind.POINTER | Kind.PERMUTATION_POINTER:
             return _pointer(variable, value, reader, numbers)
         case Kind.SCALAR:
             return Linear(reader.lower(value))

@@ -30,7 +30,7 @@ from mechgap.compiler import compile as compile_program
 from mechgap.compiler.to_gatv2 import Compiled
 from mechgap.networks import ClrsNet, NetConfig
 from mechgap.networks.reference_names import INFO, Tree, to_reference
-from mechgap.programs import program_names
+from mechgap.programs import program, program_names
 from mechgap.storage import read_tensors, write_bytes
 from mechgap.trace import Kind, Variable
 from mechgap.training.weights import FORMAT, load_networks, named, renamed, save_networks, skeleton_of
@@ -89,7 +89,8 @@ def export_program(
     if (length, depth) != (None, None):
         raise ValueError(f"length and depth are of an export to {TRANSFORMER_LENS!r}; leave them out for {to!r}.")
     _check_target(to, out)  # before the compilation, which takes a while
-    compiled = compile_program(name, **compile_options)
+    chained = to == "clrs" and any(v.permutation for v in program(name).spec)  # the reference decodes matrices only
+    compiled = compile_program(program(name, permutations=True) if chained else name, **compile_options)
     header = export(compiled, to, out)
     config, arrays = compiled.network.config, jax.tree.leaves(compiled.network)
     norm = "with" if config.use_layer_norm else "without"

@@ -265,6 +265,8 @@ def _record(
             variable, x = program.spec[name], _evaluate(value, here)
             if variable.kind != Kind.CATEGORICAL:
                 x = np.broadcast_to(x, (batch, n, 1))[..., 0]
+            if variable.kind == Kind.PERMUTATION_POINTER:
+                x = x[..., None] == np.arange(n)
             x = x.max(1) if variable.location == Location.GRAPH else x  # all nodes know it, or who knows it knows most
             values[name] = x.astype(int if variable.kind == Kind.POINTER and stage == Stage.OUTPUT else float)
         return values

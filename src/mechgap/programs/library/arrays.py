@@ -1,9 +1,12 @@
 """Programs over arrays: every element is a node, and sees all others."""
 
+from dataclasses import replace
+
+from mechgap.algorithms.processing import permuted
 from mechgap.algorithms.searching import MINIMUM_SPEC
 from mechgap.algorithms.sorting import INSERTION_SORT_SPEC
 from mechgap.programs.expressions import me, other, when
-from mechgap.programs.graph import Bool, GraphProgram, Node, argmax, argmin
+from mechgap.programs.graph import Bool, GraphProgram, Node, Select, argmax, argmin
 
 FIRST = argmin("first", other.id)
 BEFORE = argmax("before", other.id, where=other.id < me.id)  # the element to the left; itself for the first
@@ -37,14 +40,18 @@ def minimum() -> GraphProgram:
     )
 
 
-def insertion_sort() -> GraphProgram:
-    """Element j joins the sorted prefix behind the last element that is not greater; nothing is shifted."""
+def insertion_sort(permutations: bool = False) -> GraphProgram:
+    """Element j joins the sorted prefix behind the last element that is not greater; nothing is shifted.
+
+    With `permutations`, the result is shown as the reference training script has it: a closed chain, in which the first
+    element points to the last, and a mask of the first.
+    """
     new = argmin("new", other.id, where=other.is_next)
     lower = argmax("lower", other.key, where=other.is_sorted & ~other.above)
     upper = argmin("upper", other.key, where=other.is_sorted & other.above)
     largest = argmax("largest", other.key, where=other.is_sorted)
     moves = new.found & upper.found
-    return GraphProgram(
+    program = GraphProgram(
         name="insertion_sort",
         spec=INSERTION_SORT_SPEC,
         state=(Node("pred", BEFORE.id), Bool("is_sorted", STARTS), Bool("is_i", STARTS), Bool("is_j", STARTS)),
@@ -63,8 +70,8 @@ def insertion_sort() -> GraphProgram:
                 when(me.is_upper, new.id, when(me.hangs, largest.id, me.pred)),
             ),
             "is_sorted": me.is_sorted | me.is_next,
-            "is_i": when(new.found, when(upper.found, me.is_upper, me.is_next), me.is_i),
-            "is_j": when(new.found, me.is_next, me.is_j),
+            "is_i": (me.is_next & ~upper.found) | me.is_upper | (me.is_i & ~new.found),
+            "is_j": me.is_next | (me.is_j & ~new.found),
         },
         hints={"pred_h": me.pred, "i": me.is_i, "j": me.is_j},
         outputs={"pred": me.pred},
@@ -72,4 +79,21 @@ def insertion_sort() -> GraphProgram:
         full=True,
         compared="lower",
         algorithm="insertion_sort",
+    )
+    return _closed(program, new, lower, upper, largest) if permutations else program
+
+
+def _closed(program: GraphProgram, new: Select, lower: Select, upper: Select, largest: Select) -> GraphProgram:
+    """The same program, which also keeps its chain closed."""
+    first = Bool("is_first", STARTS)
+    stays_first = (me.is_first & (lower.found | ~new.found)) | (me.is_next & ~lower.found)
+    end = when(new.found & ~upper.found, new.id, largest.id)  # of the sorted prefix, after this step
+    pred = dict(program.updates)["pred"]
+    return replace(
+        program,
+        spec=permuted(program.spec),
+        state=(*program.state, first, Node("around", BEFORE.id)),
+        lets=(*program.lets, Bool("heads", stays_first), Node("end", end)),
+        updates={**dict(program.updates), "is_first": me.heads, "around": when(me.heads, me.end, pred)},
+        outputs={"pred": me.around, "pred_mask": me.is_first},
     )
