@@ -99,7 +99,7 @@ def test_own_attention_put_back_changes_nothing(networks: ClrsNet, on: Probe) ->
     steps, batch = on.trace.steps, on.batch
     plain = predict(network, batch.inputs, batch.hints, batch.lengths, steps=steps)
     own = plain.activations.coefficients
-    everywhere = jnp.ones((*own.shape[:2], own.shape[-1]), bool)
+    everywhere = jnp.ones((*own.shape[:4], own.shape[-1]), bool)
     for given in (Replacement(own, everywhere), Replacement(jnp.zeros_like(own), ~everywhere)):
         again = predict(network, batch.inputs, batch.hints, batch.lengths, steps=steps, replacement=given)
         np.testing.assert_allclose(again.outputs["pi"], plain.outputs["pi"], atol=1e-5)
@@ -125,7 +125,7 @@ def test_swaps_cover_every_condition(networks: ClrsNet, compiled: mg.Compiled, o
     steps = on.trace.steps
     first, second = (jax.tree.map(lambda x, i=i: x[i], networks) for i in range(2))
     theirs = jnp.moveaxis(attention_of(second, on.batch, steps), 1, 0)[:, :, None]
-    everywhere = jnp.ones((*theirs.shape[:2], theirs.shape[-1]), bool)
+    everywhere = jnp.ones((*theirs.shape[:4], theirs.shape[-1]), bool)
     swapped = predict(
         first,
         on.batch.inputs,

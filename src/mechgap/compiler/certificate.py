@@ -155,7 +155,7 @@ def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Compar
         )
     if meant.steps > 1 and shown.attention is not None:
         rows = (clear & inside)[1:, :, None]
-        off = np.abs(compiled.attention_of_selects(shown) - meant.attention)[:, 0].max(-1)  # [T-1, B, selects, n]
+        off = np.abs(shown.attention - meant.attention)[:, 0].max(-1)  # [T-1, B, selects, n]
         total += Comparison(attention_error=float(np.max(off, initial=0.0, where=rows)))
     return total
 

@@ -51,7 +51,7 @@ class Compiled:
     certificate: Certificate | None = field(default=None, compare=False)
 
     def run(self, *, steps: int | None = None, **inputs: Any) -> Trace:
-        """Execute the network on a batch.
+        """Execute the network on a batch; the trace's attention is that of the selects, [T-1, 1, B, selects, N, N].
 
         Args:
             steps: the number of frames of every execution; by default each sample's own trace length, which the
@@ -76,15 +76,21 @@ class Compiled:
         with jax.enable_x64(double):
             cast = {name: np.asarray(x, self.numbers.dtype) for name, x in meant.inputs.items()}
             first = {name: np.asarray(x, self.numbers.dtype) for name, x in first.items()}
-            trace = to_numpy(run(self.network, cast, first, meant.lengths.astype(np.int32), steps=frames))
+            lengths = meant.lengths.astype(np.int32)
+            trace = to_numpy(run(self.network, cast, first, lengths, steps=frames, record=self.looks))
         hints = {name: x[: meant.steps] for name, x in trace.hints.items()}
         attention = trace.attention[: meant.steps - 1]
         return make_trace(trace.spec, trace.inputs, hints, trace.outputs, trace.lengths, attention)
 
-    def attention_of_selects(self, shown: Trace) -> np.ndarray:
-        """[T-1, 1, B, selects, N, N]: of an execution, the attention that the interpreter calls α*."""
-        at = [shown.attention[:, select.micro_step, :, select.head] for select in self.selects]
-        return np.stack(at, axis=2)[:, None]
+    @property
+    def looks(self) -> tuple[tuple[int, int], ...]:
+        """(micro-step, head) of every select: where in the network's attention it is."""
+        return tuple((select.micro_step, select.head) for select in self.selects)
+
+    @property
+    def compared(self) -> int:
+        """Which select is held against trained networks."""
+        return [select.name for select in self.program.selects].index(self.program.compared)
 
     def check_domain(self, inputs: dict[str, np.ndarray]) -> None:
         """Refuse inputs that the weights were not built for."""

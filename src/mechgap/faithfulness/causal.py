@@ -58,21 +58,29 @@ def swap_attention(networks: ClrsNet, compiled: Compiled, on: Probe) -> Swaps:
         raise ValueError("Swapping attention needs a probe that was made with the compiled network.")
     at_once = members_at_once(on.batch, networks.config.hidden)
     uniform = uniform_attention(on.trace)
-    found = _swapped(networks, compiled.network, on.batch, on.meant, uniform, on.trace.steps, at_once)
+    look = compiled.looks[compiled.compared]
+    found = _swapped(networks, compiled.network, look, on.batch, on.meant, uniform, on.trace.steps, at_once)
     found = jax.device_get(found)  # sorted by name, as trees are
     return Swaps({name: found[name] for name in ABOUT})
 
 
 @eqx.filter_jit
 def _swapped(
-    networks: ClrsNet, compiled: ClrsNet, batch: Batch, meant: Meant, uniform: Array, steps: int, at_once: int
+    networks: ClrsNet,
+    compiled: ClrsNet,
+    look: tuple[int, int],
+    batch: Batch,
+    meant: Meant,
+    uniform: Array,
+    steps: int,
+    at_once: int,
 ) -> dict[str, dict[str, Array]]:
     alpha = map_members(lambda net: attention_of(net, batch, steps), networks, at_once)
 
     def one(member: tuple[ClrsNet, Array, Array]) -> dict[str, dict[str, Array]]:
         network, own, another = member
         into_trained, into_compiled = _plans(own, another, batch, meant, uniform)
-        return _outcomes(network, batch, into_trained, steps) | _outcomes(compiled, batch, into_compiled, steps)
+        return _outcomes(network, batch, into_trained, steps) | _outcomes(compiled, batch, into_compiled, steps, look)
 
     return map_members(one, (networks, alpha, jnp.roll(alpha, -1, axis=0)), at_once)
 
@@ -106,12 +114,14 @@ def _plans(own: Array, another: Array, batch: Batch, meant: Meant, uniform: Arra
     return into_trained, into_compiled
 
 
-def _outcomes(network: ClrsNet, batch: Batch, plan: Plan, steps: int) -> dict[str, dict[str, Array]]:
-    """What becomes of a network under every condition; one program runs them in turn."""
+def _outcomes(
+    network: ClrsNet, batch: Batch, plan: Plan, steps: int, look: tuple[int, int] | None = None
+) -> dict[str, dict[str, Array]]:
+    """What becomes of a network under every condition, in all its heads or in that of one (micro-step, head)."""
     heads = network.config.heads * network.config.message_passing_steps
     given = jnp.stack([jnp.broadcast_to(x, (*x.shape[:2], heads, *x.shape[3:])) for x, _ in plan.values()])
     where = jnp.stack([rows for _, rows in plan.values()])
-    found = jax.lax.map(lambda swap: _outcome(network, batch, swap[0], swap[1], steps), (given, where))
+    found = jax.lax.map(lambda swap: _outcome(network, batch, swap[0], swap[1], steps, look), (given, where))
     return {name: {k: x[i] for k, x in found.items()} for i, name in enumerate(plan)}
 
 
@@ -121,8 +131,9 @@ def _outcome(
     given: Float[Array, "steps batch heads n n"],
     where: Bool[Array, "steps batch n"],
     steps: int,
+    look: tuple[int, int] | None,
 ) -> dict[str, Array]:
-    replacement = _replacement(network, given, where)
+    replacement = _replacement(network, given, where, look)
     prediction = predict(
         network, batch.inputs, batch.hints, batch.lengths, steps=steps, replacement=replacement, record=False
     )
@@ -136,8 +147,10 @@ def _outcome(
     return {"score": traced_score(network.spec, counts), "hints": hints}
 
 
-def _replacement(network: ClrsNet, given: Array, where: Array) -> Replacement:
+def _replacement(network: ClrsNet, given: Array, where: Array, look: tuple[int, int] | None) -> Replacement:
     by_sample = jnp.moveaxis(given, 1, 0)
     batch, steps, _, *nodes = by_sample.shape
-    shape = (batch, steps, network.config.message_passing_steps, network.config.heads, *nodes)
-    return Replacement(by_sample.reshape(shape), jnp.moveaxis(where, 1, 0))
+    k, heads = network.config.message_passing_steps, network.config.heads
+    chosen = jnp.ones((k, heads), bool) if look is None else jnp.zeros((k, heads), bool).at[look].set(True)
+    rows = jnp.moveaxis(where, 1, 0)[:, :, None, None] & chosen[..., None]
+    return Replacement(by_sample.reshape(batch, steps, k, heads, *nodes), rows)

@@ -8,7 +8,7 @@ from jaxtyping import Array
 from mechgap.faithfulness.external import MARGINS, hint_scores, matches
 from mechgap.faithfulness.internal import distances_to, eq24, masked_mean, on_timescale
 from mechgap.faithfulness.probes import Meant, Probe, heads_in_front
-from mechgap.networks import ClrsNet, postprocess, predict
+from mechgap.networks import ClrsNet, Record, postprocess, predict
 from mechgap.trace import Kind, Spec, Variable
 from mechgap.training.data import Batch
 from mechgap.training.ensemble import map_members, members_at_once
@@ -34,8 +34,10 @@ class Observed(eqx.Module):
     hints: Measures
 
 
-def observe(network: ClrsNet, batch: Batch, meant: Meant | None, steps: int, shown: int) -> Observed:
-    """Run one network and measure it.
+def observe(
+    network: ClrsNet, batch: Batch, meant: Meant | None, steps: int, shown: int, record: Record = True
+) -> Observed:
+    """Run one network and measure it, or of its attention what is recorded.
 
     Measures, in [0, 1] unless said otherwise:
         score: of the outputs, as the benchmark counts them.
@@ -45,7 +47,7 @@ def observe(network: ClrsNet, batch: Batch, meant: Meant | None, steps: int, sho
         external/printed, external/meant and external/ORDER/HINT: see `external`.
         hint_score/HINT: the benchmark's.
     """
-    prediction = predict(network, batch.inputs, batch.hints, batch.lengths, steps=steps)
+    prediction = predict(network, batch.inputs, batch.hints, batch.lengths, steps=steps, record=record)
     assert prediction.activations is not None
     inside = jnp.arange(1, steps)[:, None] < batch.lengths
     alpha = heads_in_front(prediction.activations.coefficients)[: steps - 1]
@@ -85,17 +87,17 @@ def internal_measures(alpha: Array, batch: Batch, meant: Meant, inside: Array) -
     return measures, curves
 
 
-def observe_all(networks: ClrsNet, probe: Probe, shown: int = 1) -> Observed:
+def observe_all(networks: ClrsNet, probe: Probe, shown: int = 1, record: Record = True) -> Observed:
     """Observe every network of an ensemble; all arrays with a leading member axis, on the host."""
     at_once = members_at_once(probe.batch, networks.config.hidden)
-    return jax.device_get(_observe_all(networks, probe.batch, probe.meant, probe.trace.steps, shown, at_once))
+    return jax.device_get(_observe_all(networks, probe.batch, probe.meant, probe.trace.steps, shown, at_once, record))
 
 
 @eqx.filter_jit
 def _observe_all(
-    networks: ClrsNet, batch: Batch, meant: Meant | None, steps: int, shown: int, at_once: int
+    networks: ClrsNet, batch: Batch, meant: Meant | None, steps: int, shown: int, at_once: int, record: Record
 ) -> Observed:
-    return map_members(lambda network: observe(network, batch, meant, steps, shown), networks, at_once)
+    return map_members(lambda network: observe(network, batch, meant, steps, shown, record), networks, at_once)
 
 
 def _external(spec: Spec, logits: Measures, batch: Batch, inside: Array) -> tuple[Measures, Measures]:

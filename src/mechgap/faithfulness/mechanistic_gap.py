@@ -207,7 +207,8 @@ def gap(
         curves[split] = _rows(seen.curves, slice(0, count))
         baselines[split] = {"untrained": _rows(seen.measures, slice(count, None))}
         if compiled is not None and on.meant is not None:
-            itself = observe_all(jax.tree.map(lambda x: jnp.asarray(x)[None], compiled.network), on)
+            look = (compiled.looks[compiled.compared],)
+            itself = observe_all(jax.tree.map(lambda x: jnp.asarray(x)[None], compiled.network), on, record=look)
             uniform = internal_measures(uniform_attention(on.trace), on.batch, on.meant, on.inside)[0]
             baselines[split] |= {
                 "compiled": _rows(itself.measures, slice(None)),
@@ -282,6 +283,7 @@ def _about_compiled(compiled: Compiled, trained: NetConfig) -> dict[str, Any]:
     own = compiled.network.config
     return {
         "program": compiled.program.name,
+        "select": compiled.program.compared,
         "hidden": own.hidden,
         "margin": compiled.numbers.margin,
         "needs": {k: getattr(own, k) for k in CAPABILITIES if getattr(own, k) != getattr(trained, k)},

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from mechgap.algorithms import algorithm
 from mechgap.compiler.to_gatv2 import Compiled
-from mechgap.networks import predict
+from mechgap.networks import Record, predict
 from mechgap.trace import Stage, Trace, Values
 from mechgap.training.config import TrainConfig
 from mechgap.training.data import TO_LOOK, TO_VALIDATE, Batch, as_batch, as_seen, member_key, source_of, test_trace
@@ -98,7 +98,8 @@ def make_probe(name: str, trace: Trace, meant: Meant | None) -> Probe:
 
 def uniform_attention(trace: Trace) -> Float[Array, "steps batch one n n"]:
     """Every node looks equally at itself and at all its neighbours, in every step."""
-    joined = np.asarray(trace.inputs["adj"]) > 0
+    nobody = np.ones((trace.batch, trace.nodes, trace.nodes))  # in an array, all elements are neighbours
+    joined = np.asarray(trace.inputs.get("adj", nobody)) > 0
     joined = joined | np.swapaxes(joined, 1, 2) | np.eye(trace.nodes, dtype=bool)
     rows = joined / joined.sum(-1, keepdims=True)
     return jnp.broadcast_to(
@@ -106,9 +107,11 @@ def uniform_attention(trace: Trace) -> Float[Array, "steps batch one n n"]:
     )
 
 
-def attention_of(network: Any, batch: Batch, steps: int) -> Float[Array, "steps batch heads n n"]:
+def attention_of(
+    network: Any, batch: Batch, steps: int, record: Record = True
+) -> Float[Array, "steps batch heads n n"]:
     """What a network attends to; the k message-passing steps of a hint step are further heads."""
-    prediction = predict(network, batch.inputs, batch.hints, batch.lengths, steps=steps)
+    prediction = predict(network, batch.inputs, batch.hints, batch.lengths, steps=steps, record=record)
     assert prediction.activations is not None
     return heads_in_front(prediction.activations.coefficients)
 
@@ -129,14 +132,16 @@ def _meant(compiled: Compiled, trace: Trace) -> Meant:
             f"Program {compiled.program.name!r} takes other numbers of steps than the algorithm on the same inputs, so "
             f"that their attention cannot be compared step by step. Compile the algorithm's own program."
         )
-    star = jax.jit(attention_of, static_argnums=2)(compiled.network, as_batch(trace), trace.steps)
+    at = compiled.compared
+    look = (compiled.looks[at],)
+    star = jax.jit(attention_of, static_argnums=(2, 3))(compiled.network, as_batch(trace), trace.steps, look)
     late = trace.steps - meant.steps  # the interpreter's frames end with the longest execution
 
     def on_device(x: np.ndarray, dtype: Any) -> Array:
         return jnp.asarray(np.pad(x, [(0, late)] + [(0, 0)] * (x.ndim - 1)), dtype)
 
-    equivalents = {name: on_device(x[:, 0], jnp.float32) for name, x in meant.equivalents.items()}
-    decisive = np.moveaxis(np.asarray(meant.decisive), 1, 2)
+    equivalents = {name: on_device(x[:, 0, :, at : at + 1], jnp.float32) for name, x in meant.equivalents.items()}
+    decisive = np.moveaxis(np.asarray(meant.decisive)[:, [at]], 1, 2)
     return Meant(star, on_device(decisive, bool), equivalents)
 
 

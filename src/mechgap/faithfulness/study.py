@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mechgap.compiler import compile as compile_program
+from mechgap.compiler.errors import ChannelOverflow
 from mechgap.compiler.to_gatv2 import Compiled
 from mechgap.faithfulness.causal import ABOUT, swap_attention
 from mechgap.faithfulness.landscape import POINTS, landscapes, save_landscapes
@@ -95,7 +96,10 @@ def compiled_for(config: TrainConfig) -> Compiled | None:
     """The compiled network to compare with, in as many channels as were trained; None where there is no program."""
     if config.algorithm not in program_names("graph"):
         return None
-    return compile_program(config.algorithm, hidden=max(config.hidden, 16), certify="none")
+    try:
+        return compile_program(config.algorithm, hidden=max(config.hidden, 16), certify="none")
+    except ChannelOverflow:  # a program of several micro-steps needs more than a small network has
+        return compile_program(config.algorithm, hidden=None, certify="none")
 
 
 def save_swaps(

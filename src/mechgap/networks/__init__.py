@@ -3,6 +3,7 @@
 from mechgap.networks.clrs_net import Activations as Activations
 from mechgap.networks.clrs_net import ClrsNet as ClrsNet
 from mechgap.networks.clrs_net import Prediction as Prediction
+from mechgap.networks.clrs_net import Record as Record
 from mechgap.networks.clrs_net import Replacement as Replacement
 from mechgap.networks.config import NetConfig as NetConfig
 from mechgap.networks.execution import predict as predict

@@ -19,6 +19,7 @@ from mechgap.trace import Location, Spec, Stage, Variable
 
 UNROLLED = 16  # steps up to which an accelerator trains on straight-line code: a third faster, as nothing is stacked
 Number = Any  # a Python number or a 0-d array, which may be traced
+Record = bool | tuple[tuple[int, int], ...]  # of activations: all, none, or those of some (micro-step, head)
 
 
 class Activations(NamedTuple):
@@ -33,7 +34,7 @@ class Replacement(NamedTuple):
     """Attention that is put in place of a network's own, at chosen rows of chosen hint steps."""
 
     coefficients: Float[Array, "steps k heads n n"]
-    where: Bool[Array, "steps n"]
+    where: Bool[Array, "steps #k #heads n"]
 
 
 class Prediction(NamedTuple):
@@ -99,7 +100,7 @@ class ClrsNet(eqx.Module):
         teacher_forcing: Number | None = None,
         dropout: Number | None = None,
         replacement: Replacement | None = None,
-        record: bool = True,
+        record: Record = True,
     ) -> Prediction:
         """Run one execution of T frames.
 
@@ -113,7 +114,8 @@ class ClrsNet(eqx.Module):
             teacher_forcing: the probability of a true hint instead of the predicted one, drawn per step; None for 0.
             dropout: the probability that a number of a new hidden state is dropped; None for 0.
             replacement: attention to use instead of the network's own, for causal checks.
-            record: return the activations (static).
+            record: return the activations (static): all, none, or those of some pairs (micro-step, head), which then
+                look like the heads of a single micro-step.
         """
         self._check(inputs, hints, steps, key, teacher_forcing, dropout)
         precision = self.config.precision
@@ -180,7 +182,7 @@ class _Run:
         forcing: Number | None,
         dropout: Number | None,
         replacement: Replacement | None,
-        record: bool,
+        record: Record,
     ) -> Prediction:
         step = partial(self._step, length=length, forcing=forcing, dropout=dropout, record=record)
         keys = None if key is None else jax.random.split(key, self.rounds + 1)
@@ -197,7 +199,14 @@ class _Run:
         return Prediction(hints, outputs, activations)
 
     def _step(
-        self, carry: tuple, each: tuple, *, length: Number, forcing: Number | None, dropout: Number | None, record: bool
+        self,
+        carry: tuple,
+        each: tuple,
+        *,
+        length: Number,
+        forcing: Number | None,
+        dropout: Number | None,
+        record: Record,
     ) -> tuple[tuple, tuple]:
         (fed, hidden, last), (index, key, truth, replacement) = carry, each
         to_force, to_drop, to_decode = _three(key)
@@ -215,14 +224,21 @@ class _Run:
         return (following, after, last), (after, hints, activations)
 
     def _process(
-        self, features: Features, joined: Array, hidden: Array, replacement: Replacement | None, record: bool
+        self, features: Features, joined: Array, hidden: Array, replacement: Replacement | None, record: Record
     ) -> tuple[Array, Any]:
         seen = []
         for k in range(self.config.message_passing_steps):
-            given = None if replacement is None else (replacement.coefficients[k], replacement.where)
+            given = None
+            if replacement is not None:
+                given = replacement.coefficients[k], replacement.where[k % len(replacement.where)]
             hidden, attention = self.processor(*features, joined, hidden, given)
             seen.append(Activations(hidden, *attention))
-        return hidden, jax.tree.map(lambda *x: jnp.stack(x), *seen) if record else None
+        if isinstance(record, bool):
+            return hidden, jax.tree.map(lambda *x: jnp.stack(x), *seen) if record else None
+        logits, coefficients = (
+            jnp.stack([getattr(seen[k], name)[head] for k, head in record])[None] for name in ("logits", "coefficients")
+        )
+        return hidden, Activations(hidden[None], logits, coefficients)
 
     def _features(self, fed: dict[str, Array]) -> tuple[Features, Array]:
         features = self.given.join(collect(self.fed_variables, fed, self.nodes, self.dtype))

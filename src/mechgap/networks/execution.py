@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Shaped
 
-from mechgap.networks.clrs_net import ClrsNet, Prediction, Replacement
+from mechgap.networks.clrs_net import ClrsNet, Prediction, Record, Replacement
 from mechgap.networks.postprocessing import postprocess
 from mechgap.trace import Stage, Trace, make_trace
 
@@ -21,6 +21,7 @@ def run(
     lengths: Shaped[Array | np.ndarray, " batch"],
     *,
     steps: int | None = None,
+    record: Record = True,
 ) -> Trace:
     """Execute a network on a batch.
 
@@ -30,13 +31,15 @@ def run(
         first: name -> [B, ...], the hints of frame 0: the state before any work.
         lengths: [B], how many frames each execution has.
         steps: T; by default the longest of `lengths`.
+        record: which attention to keep, see `ClrsNet.__call__`.
 
     Returns:
         A trace whose hints are decisions: frame 0 as given, zero from each length on. Attention is
-        [T-1, k, B, heads, N, N]. A network that decodes no hints leaves NaN in their later frames.
+        [T-1, k, B, heads, N, N]; of some pairs (micro-step, head) it is [T-1, 1, B, pairs, N, N]. A network that
+        decodes no hints leaves NaN in their later frames.
     """
     frames = int(np.max(np.asarray(lengths))) if steps is None else steps
-    return _run(net, dict(inputs), dict(first), jnp.asarray(lengths), frames)
+    return _run(net, dict(inputs), dict(first), jnp.asarray(lengths), frames, record)
 
 
 def predict(
@@ -47,7 +50,7 @@ def predict(
     *,
     steps: int,
     replacement: Replacement | None = None,
-    record: bool = True,
+    record: Record = True,
 ) -> Prediction:
     """The raw predictions on a batch: inputs [B, ...], hints [frames, B, ...] -> logits with a leading batch axis.
 
@@ -61,14 +64,16 @@ def predict(
 
 
 @eqx.filter_jit
-def _run(net: ClrsNet, inputs: dict, first: dict, lengths: Array, steps: int) -> Trace:
-    prediction = predict(net, inputs, {name: jnp.asarray(x)[None] for name, x in first.items()}, lengths, steps=steps)
+def _run(net: ClrsNet, inputs: dict, first: dict, lengths: Array, steps: int, record: Record) -> Trace:
+    given = {name: jnp.asarray(x)[None] for name, x in first.items()}
+    prediction = predict(net, inputs, given, lengths, steps=steps, record=record)
     values = postprocess(net.spec, prediction.hints)
     hints = {
         v.name: _frames(jnp.asarray(first[v.name]), values.get(v.name), lengths, steps) for v in net.spec.at(Stage.HINT)
     }
-    assert prediction.activations is not None
-    attention = jnp.moveaxis(prediction.activations.coefficients, 0, 2)[: steps - 1]
+    attention = None
+    if prediction.activations is not None:
+        attention = jnp.moveaxis(prediction.activations.coefficients, 0, 2)[: steps - 1]
     return make_trace(net.spec, inputs, hints, postprocess(net.spec, prediction.outputs), lengths, attention)
 
 

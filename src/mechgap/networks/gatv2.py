@@ -121,7 +121,7 @@ class GATv2(eqx.Module):
         graph: Float[Array, " graph_width"],
         adjacency: Bool[Array, "n n"] | Float[Array, "n n"],
         hidden: Float[Array, "n s"],
-        given: tuple[Float[Array, "heads n n"], Bool[Array, " n"]] | None = None,
+        given: tuple[Float[Array, "heads n n"], Bool[Array, "#heads n"]] | None = None,
     ) -> tuple[Float[Array, "n s"], Attention]:
         """The next hidden state, and the attention that made it.
 
@@ -131,7 +131,7 @@ class GATv2(eqx.Module):
             graph: g.
             adjacency: A; 1 where node i may attend node j.
             hidden: H.
-            given: coefficients to use instead of its own, and at which rows i.
+            given: coefficients to use instead of its own, and at which rows i of which heads.
         """
         z = jnp.concatenate([node, hidden], axis=-1)
         logits = self._logits(z, edge, graph)
@@ -139,7 +139,7 @@ class GATv2(eqx.Module):
         mask = MASK * (allowed.astype(logits.dtype) - 1)
         coefficients = jax.nn.softmax(logits + mask, axis=-1)
         if given is not None:
-            coefficients = jnp.where(given[1][None, :, None], given[0].astype(logits.dtype), coefficients)
+            coefficients = jnp.where(given[1][..., None], given[0].astype(logits.dtype), coefficients)
         total = self._attended(coefficients, z, edge) + self.skip(z)
         following = jax.nn.relu(total)
         return following if self.norm is None else self.norm(following), Attention(logits, coefficients)
