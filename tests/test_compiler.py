@@ -92,7 +92,7 @@ def test_the_certificate_says_what_was_checked() -> None:
     assert certificate.ok
     assert certificate.result.graphs + certificate.skipped == 64
     text = str(certificate)
-    for said in ("0 of", "13 families", "up to 64", "Real[0, 8]", "reference 0 differences", "keys at least"):
+    for said in ("0 of", "13 families", "up to 64", "Real[0, 8]", "reference 0 differences", "numbers at least"):
         assert said in text
 
 

@@ -30,12 +30,17 @@ def pred_as_input(trace: Trace) -> Trace:
     inside = (np.arange(trace.steps)[:, None] < trace.lengths)[..., None]
     if np.any((order != order[0]) & inside):
         raise ValueError("pred_h changes during the execution, so it cannot become an input.")
-    pred = Variable("pred", Stage.INPUT, Location.NODE, Kind.POINTER)
-    others = tuple(v for v in trace.spec if v.name != "pred_h")
-    inputs = tuple(v for v in others if v.stage == Stage.INPUT)
-    spec = Spec((*inputs, pred, *(v for v in others if v.stage != Stage.INPUT)))
     hints = {name: x for name, x in trace.hints.items() if name != "pred_h"}
-    return make_trace(spec, {**trace.inputs, "pred": order[0]}, hints, trace.outputs, trace.lengths)
+    inputs = {**trace.inputs, "pred": order[0]}
+    return make_trace(with_order_given(trace.spec), inputs, hints, trace.outputs, trace.lengths)
+
+
+def with_order_given(spec: Spec) -> Spec:
+    """The spec of `pred_as_input`."""
+    pred = Variable("pred", Stage.INPUT, Location.NODE, Kind.POINTER)
+    others = tuple(v for v in spec if v.name != "pred_h")
+    inputs = tuple(v for v in others if v.stage == Stage.INPUT)
+    return Spec((*inputs, pred, *(v for v in others if v.stage != Stage.INPUT)))
 
 
 def as_permutations(trace: Trace) -> Trace:
@@ -44,10 +49,12 @@ def as_permutations(trace: Trace) -> Trace:
     for variable in (v for v in trace.spec if v.permutation):
         matrix, first = closed_chain(trace.outputs[variable.name])
         outputs |= {variable.name: matrix, f"{variable.name}_mask": first}
-    return make_trace(permuted(trace.spec), trace.inputs, trace.hints, {**trace.outputs, **outputs}, trace.lengths)
+    return make_trace(
+        with_permutations(trace.spec), trace.inputs, trace.hints, {**trace.outputs, **outputs}, trace.lengths
+    )
 
 
-def permuted(spec: Spec) -> Spec:
+def with_permutations(spec: Spec) -> Spec:
     """The spec of `as_permutations`."""
     variables: list[Variable] = []
     for variable in spec:

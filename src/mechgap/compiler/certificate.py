@@ -162,7 +162,7 @@ def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Compar
 
 def _clear_frames(compiled: "Compiled", meant: Interpretation) -> np.ndarray:
     """[T, B, n]: whether every choice up to that frame was clear: the node's own, or anybody's where all see all."""
-    near = np.zeros(meant.margins[:, 0].shape, bool)
+    near = meant.closest < compiled.plan.tells_apart
     for i, select in enumerate(compiled.selects):
         near |= (meant.tied[:, i] != 0) & (not select.resolves_ties)
         if not select.node_key:
@@ -276,8 +276,11 @@ def _range(variable: Any) -> tuple[float, float]:
 def _domain(compiled: "Compiled") -> dict[str, Any]:
     numbers, selects = compiled.numbers, compiled.selects
     ranges = [str(v).split(" = ")[0] for v in compiled.program.state if hasattr(v, "high")]
-    finest = max((s.resolution for s in selects if not s.node_key), default=None)
-    kind = "nodes" if finest is None else f"keys at least {finest:.3g} apart"
+    told_apart = [s.resolution for s in selects if not s.node_key] + [compiled.plan.tells_apart] * bool(
+        compiled.plan.tells_apart
+    )
+    finest = max(told_apart, default=None)
+    kind = "nodes" if finest is None else f"numbers at least {finest:.3g} apart"
     resolved = all(s.resolves_ties for s in selects)
     return {
         "nodes": f"up to {numbers.max_nodes}, positions at least {numbers.min_gap:.3g} apart",

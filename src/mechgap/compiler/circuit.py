@@ -91,6 +91,7 @@ class Circuit:
         selects: the attention of every select, in the order of the program's; a select's head is its place there.
         attention: all attention channels: of the selects, then of the heads that weigh edges.
         micro_steps: k, how many message-passing steps a frame takes.
+        tells_apart: two numbers that are compared must be the same, or differ by this much.
     """
 
     def __init__(self, program: GraphProgram, numbers: Numbers):
@@ -108,6 +109,7 @@ class Circuit:
         self._order = [select.name for select in program.selects]
         self._weighing: tuple[Unit, ...] = ()  # of heads that come after those of the selects
         self._scales = 0
+        self.tells_apart = 0.0
         written = {name: self._written(name, update) for name, update in program.updates}
         self.micro_steps = max(2, 1 + max(value.level for value in written.values()))
         self._wind_up(written)
@@ -321,7 +323,9 @@ class Circuit:
         reads = {part.name for side in (a, b) for part in walk(side) if isinstance(part, Read)}
         values = [v for v in (*self.program.state, *self.program.lets) if isinstance(v, Real) and v.name in reads]
         declared = [v.resolution for v in values if v.resolution is not None]
-        return min(declared) if declared else self.numbers.finest(max(high, most) - min(low, least), 32.0)
+        found = min(declared) if declared else self.numbers.finest(max(high, most) - min(low, least), 32.0)
+        self.tells_apart = max(self.tells_apart, found)
+        return found
 
     def _found(self, select: Select) -> Settled:
         """Whether the chosen sender is a candidate; where there is none, the node hears itself, and is none either.

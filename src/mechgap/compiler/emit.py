@@ -16,6 +16,7 @@ from mechgap.compiler.readout import Linear as LinearReadout
 from mechgap.networks.clrs_net import ClrsNet
 from mechgap.networks.config import NetConfig
 from mechgap.networks.decoders import Reads, layout
+from mechgap.networks.encoders import place
 from mechgap.networks.gatv2 import AttentionVectors, GATv2
 from mechgap.networks.layers import LayerNorm, Linear
 from mechgap.trace import Location, Spec, Stage, Variable
@@ -49,6 +50,7 @@ class Plan:
         hears: hidden channel -> the head whose sender it hears; a channel that hears nobody can be anywhere.
         micro_steps: how often the processor runs per step.
         full_adjacency: every node may attend every node.
+        tells_apart: what two numbers must differ by, if at all, where a node compares them.
     """
 
     spec: Spec
@@ -59,6 +61,7 @@ class Plan:
     hears: Mapping[str, int] = field(default_factory=dict)
     micro_steps: int = 1
     full_adjacency: bool = False
+    tells_apart: float = 0.0
 
     @property
     def heads(self) -> int:
@@ -72,7 +75,7 @@ class Plan:
 
     def inputs(self, location: Location) -> list[str]:
         """The inputs at a location, each of which has a feature channel of its own."""
-        return [v.name for v in self.spec.at(Stage.INPUT) if v.location == location]
+        return [v.name for v in self.spec.at(Stage.INPUT) if place(v) == location]
 
     @property
     def least_width(self) -> int:
@@ -128,7 +131,7 @@ class Emitter:
         spec, config = self.plan.spec, self.config
         fed = spec.at(Stage.INPUT) + (spec.at(Stage.HINT) if config.encode_hints else ())
         encoders: dict[str, tuple[Linear, ...]] = {
-            v.name: (self._encoder(v.name, v.location, v.stage, v.classes or 1),) for v in fed
+            v.name: (self._encoder(v.name, place(v), v.stage, v.classes or 1),) for v in fed
         }
         shown = [v for v in spec if v.stage == Stage.OUTPUT or (v.stage == Stage.HINT and config.decode_hints)]
         decoders = {v.name: self._decoder(v) for v in shown}

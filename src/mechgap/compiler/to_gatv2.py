@@ -204,6 +204,7 @@ def _planned(program: GraphProgram, numbers: Numbers, layer_norm: bool) -> tuple
         hears=circuit.heads,
         micro_steps=circuit.micro_steps,
         full_adjacency=program.full,
+        tells_apart=circuit.tells_apart,
     )
     return plan, circuit.selects
 

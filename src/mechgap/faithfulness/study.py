@@ -26,7 +26,7 @@ from mechgap.faithfulness.landscape import POINTS, landscapes, save_landscapes
 from mechgap.faithfulness.mechanistic_gap import SAMPLES, SHOWN, Gap, gap
 from mechgap.faithfulness.probes import SPLITS, Probe, probe
 from mechgap.networks import ClrsNet
-from mechgap.programs import program_names
+from mechgap.programs import program, program_names, program_parameters
 from mechgap.storage import write_text
 from mechgap.training import fit, save_excerpt
 from mechgap.training.config import TrainConfig
@@ -96,10 +96,13 @@ def compiled_for(config: TrainConfig) -> Compiled | None:
     """The compiled network to compare with, in as many channels as were trained; None where there is no program."""
     if config.algorithm not in program_names("graph"):
         return None
+    seen = {"pred_as_input": config.pred_as_input, "permutations": config.permutations}
+    known = program_parameters(config.algorithm)
+    meant = program(config.algorithm, **{name: value for name, value in seen.items() if name in known})
     try:
-        return compile_program(config.algorithm, hidden=max(config.hidden, 16), certify="none")
+        return compile_program(meant, hidden=max(config.hidden, 16), certify="none")
     except ChannelOverflow:  # a program of several micro-steps needs more than a small network has
-        return compile_program(config.algorithm, hidden=None, certify="none")
+        return compile_program(meant, hidden=None, certify="none")
 
 
 def save_swaps(

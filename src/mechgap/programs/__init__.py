@@ -42,16 +42,24 @@ REGISTRY = {
 
 def program(name: str, **parameters: Any) -> Any:
     """The program of that name; parameters such as `max_distance` have defaults."""
+    known = program_parameters(name)
+    for given in parameters:
+        if given not in known:
+            raise ValueError(f"Program {name!r} has no parameter {given!r}. {nearest(given, known) if known else ''}")
+    return _writer(name)(**parameters)
+
+
+def program_parameters(name: str) -> tuple[str, ...]:
+    """The names of a program's parameters."""
+    return tuple(inspect.signature(_writer(name)).parameters)
+
+
+def _writer(name: str) -> Any:
     homes = {known: home for group in REGISTRY.values() for known, home in group.items()}
     if name not in homes:
         raise ValueError(f"No program {name!r}. {nearest(name, homes)}")
     module, function = homes[name].split(".")
-    write = getattr(importlib.import_module(f"mechgap.programs.library.{module}"), function)
-    known = tuple(inspect.signature(write).parameters)
-    for given in parameters:
-        if given not in known:
-            raise ValueError(f"Program {name!r} has no parameter {given!r}. {nearest(given, known) if known else ''}")
-    return write(**parameters)
+    return getattr(importlib.import_module(f"mechgap.programs.library.{module}"), function)
 
 
 def program_names(kind: str | None = None) -> tuple[str, ...]:

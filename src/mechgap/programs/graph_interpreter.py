@@ -38,12 +38,14 @@ class Interpretation(Trace):
             the bound. Infinite where nothing was decided.
         tied: [T-1, selects, B, N], whether the choice was made among equal keys.
         equivalents: name -> α* of the same shape as `attention` with other choices on idle rows, as `Select.idle` says.
+        closest: [T-1, B, N], how far apart the closest two numbers were that the node compared, equal ones left out.
     """
 
     decisive: Any = None
     margins: Any = None
     tied: Any = None
     equivalents: Any = None
+    closest: Any = None
 
 
 def interpret(program: GraphProgram, inputs: Mapping[str, Any], steps: int | None = None) -> Interpretation:
@@ -87,6 +89,7 @@ class _Step(dict):
         self.selects = {select.name: select for select in program.selects}
         self.lets = {let.name: let for let in program.lets}
         self.program = program
+        self.closest = np.full(constant["me.pos"].shape, np.inf)
         self.records: dict[str, dict[str, np.ndarray]] = {}
 
     def __missing__(self, key: str) -> np.ndarray:
@@ -116,6 +119,12 @@ class _Step(dict):
             self.records[name] = _choose(self.program, self.selects[name], self)
         return self.records[name]
 
+    def compare(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """a < b, and by how much it was not otherwise; nodes are no numbers."""
+        if np.result_type(a, b).kind == "f" and np.broadcast_shapes(a.shape, b.shape) == self.closest.shape:
+            self.closest = np.minimum(self.closest, np.where(a == b, np.inf, np.abs(a - b)))
+        return a < b
+
     def _heard(self, select: Select, x: np.ndarray) -> np.ndarray:
         """What a node hears of a value [B, 1 or n, n]: the chosen sender's, [B, n, 1], or the average."""
         attention = self.record(select.name)["attention"]
@@ -138,7 +147,8 @@ def _step(program: GraphProgram, constant: Values, state: Values) -> tuple[Value
     state = {v.name: _typed(v, np.broadcast_to(new[v.name], shape)) for v in program.state}
     # A select without a choice of some name keeps its own α* there.
     keys = dict.fromkeys(key for r in records for key in r)
-    return state, {key: np.stack([r.get(key, r["attention"]) for r in records], axis=1) for key in keys}
+    stacked = {key: np.stack([r.get(key, r["attention"]) for r in records], axis=1) for key in keys}
+    return state, stacked | {"closest": env.closest[..., 0]}
 
 
 def _choose(program: GraphProgram, select: Select, env: _Step) -> dict[str, np.ndarray]:
@@ -197,7 +207,7 @@ class RangeError(ValueError):
     """A value left the range that its variable declares."""
 
 
-def _evaluate(expression: Expression, env: Values) -> Any:
+def _evaluate(expression: Expression, env: _Step) -> Any:
     def value(part: Expression) -> Any:
         return _evaluate(part, env)
 
@@ -215,7 +225,7 @@ def _evaluate(expression: Expression, env: Values) -> Any:
         case Product(a, b):
             return value(a) * 1.0 * value(b)
         case Less(a, b):
-            return value(a) < value(b)
+            return env.compare(value(a), value(b))
         case Equal(a, b):
             return value(a) == value(b)
         case Not(a):
@@ -288,4 +298,5 @@ def _record(
     looks = {k: np.stack([r[k] for r in records])[:, None] if records else nothing for k in ("attention", *names)}
     fields: dict[str, Any] = {name: getattr(trace, name) for name in ("spec", "inputs", "hints", "outputs", "lengths")}
     equivalents = {name: looks[key] for key, name in names.items()}
-    return Interpretation(**fields, attention=looks["attention"], equivalents=equivalents, **decided)
+    closest = np.stack([r["closest"] for r in records]) if records else np.zeros((0, batch, n))
+    return Interpretation(**fields, attention=looks["attention"], equivalents=equivalents, closest=closest, **decided)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from mechgap.algorithms.processing import permuted
+from mechgap.algorithms.processing import with_order_given, with_permutations
 from mechgap.algorithms.searching import MINIMUM_SPEC
 from mechgap.algorithms.sorting import INSERTION_SORT_SPEC
 from mechgap.programs.expressions import me, other, when
@@ -13,25 +13,29 @@ BEFORE = argmax("before", other.id, where=other.id < me.id)  # the element to th
 STARTS = me.id.equals(FIRST.id)
 
 
-def minimum() -> GraphProgram:
-    """One pass from the left; the smallest key so far changes hands only for a strictly smaller one."""
+def minimum(pred_as_input: bool = False) -> GraphProgram:
+    """One pass from the left; the smallest key so far changes hands only for a strictly smaller one.
+
+    With `pred_as_input`, the order of the elements is given instead of shown, as the reference training script has it.
+    """
     smallest = argmin("smallest", other.id, where=other.is_min)
     looked_at = argmin("looked_at", other.id, where=other.is_next)
+    order = () if pred_as_input else (Node("order", BEFORE.id),)
     return GraphProgram(
         name="minimum",
-        spec=MINIMUM_SPEC,
-        state=(Node("pred", BEFORE.id), Bool("is_min", STARTS), Bool("is_i", STARTS)),
+        spec=with_order_given(MINIMUM_SPEC) if pred_as_input else MINIMUM_SPEC,
+        state=(*order, Bool("is_min", STARTS), Bool("is_i", STARTS)),
         selects=(looked_at, smallest, BEFORE, FIRST),
         lets=(
             Bool("is_next", BEFORE.found & BEFORE.is_i),
             Bool("beats", looked_at.found & (looked_at.heard("key") < smallest.heard("key"))),
         ),
         updates={
-            "pred": me.pred,
+            **{v.name: me.order for v in order},
             "is_min": when(me.beats, me.is_next, me.is_min),
             "is_i": when(looked_at.found, me.is_next, me.is_i),
         },
-        hints={"pred_h": me.pred, "min_h": me.is_min, "i": me.is_i},
+        hints={**({} if pred_as_input else {"pred_h": me.order}), "min_h": me.is_min, "i": me.is_i},
         outputs={"min": me.is_min},
         weights={"key": (0.0, 1.0)},
         full=True,
@@ -91,7 +95,7 @@ def _closed(program: GraphProgram, new: Select, lower: Select, upper: Select, la
     pred = dict(program.updates)["pred"]
     return replace(
         program,
-        spec=permuted(program.spec),
+        spec=with_permutations(program.spec),
         state=(*program.state, first, Node("around", BEFORE.id)),
         lets=(*program.lets, Bool("heads", stays_first), Node("end", end)),
         updates={**dict(program.updates), "is_first": me.heads, "around": when(me.heads, me.end, pred)},
