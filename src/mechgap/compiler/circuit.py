@@ -196,11 +196,13 @@ class Circuit:
         itself. The sender's share is σ(ε (A - a)) = 1/2 + ε (A - a)/4 - ..., so that a + 4/ε (share - 1/2) is nearer to
         A than a was: by the cube of the distance. Three heads with ever larger ε come down to rounding.
         """
-        marks = [c for c in conjuncts(select.where) if {read.place for read in _reads(c)} == {OTHER}]
-        if not marks:
+        asked = conjuncts(select.where)
+        marks = [c for c in asked if {read.place for read in _reads(c)} == {OTHER}]
+        if not any(~replaced(mark, OTHER, ME) in asked for mark in marks):
             raise NotExpressible(
                 f"'{select.name}.edge.{name}' is the weight of an edge to a sender that nothing marks; a weight can be "
-                f"read only along a select whose where asks for a truth value that one node alone has."
+                f"read only along a select whose where asks for a truth value that one node alone has, and not me: "
+                f"other.flag & ~me.flag."
             )
         mark = replaced(_all(marks), OTHER, ME)
         low, high = interval(Read(EDGE, name), self.program)
@@ -214,10 +216,11 @@ class Circuit:
             level = max(found.level, fails.level, said.level)
             share = self._unit(Settled(said.form.at(SENDER), level), f"{select.name}'s share by {name}", head)
             found = found + (4.0 / slope) * share.plus(-0.5)
-        # The sender's own share of itself means nothing, and may be anything.
-        whole = f"{select.name}.edge.{name}"
+        # Where nobody was found, the share means nothing, and the weight is 0.
+        whole, there = f"{select.name}.edge.{name}", Read(select.name, "found")
+        found = found - 8 * _room(low, high) * self.closed(there)
         cut = self._unit(found.plus(-low), whole) - self._unit(found.plus(-high), f"{whole}, beyond")
-        return cut.plus(low)
+        return cut + low * self.truth(there) if low else cut
 
     def _slopes(self, off: float, span: float) -> Iterator[float]:
         """The ε of every weighing, until rounding, of logits of about m + ε A, is all that is left to be off by."""

@@ -132,8 +132,8 @@ class Select:
         idle: other choices that would serve as well where there is no candidate and the node chooses itself: what is
             heard then is not used, so that a network may look elsewhere and still run the same algorithm.
 
-    Reading an attribute reads the sender's variable (`via.dist`), `via.id` is the sender, `via.edge.A` the edge to it,
-    `via.is_me` whether nobody qualified.
+    Reading an attribute reads the sender's variable (`via.dist`), `via.id` is the sender, `via.edge.A` the edge to it
+    (0 where nobody qualified), `via.is_me` whether nobody qualified, and `via.found` whether somebody did.
     """
 
     kind: SelectKind

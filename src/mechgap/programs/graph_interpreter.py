@@ -111,7 +111,9 @@ class _Step(dict):
         select = self.selects[place.removesuffix(".edge")]
         if name == "found":
             return self.record(select.name)["decisive"][..., None]
-        return self._heard(select, self[f"edge.{name}" if place.endswith(".edge") else f"other.{name}"])
+        if place.endswith(".edge"):  # an edge to nobody weighs nothing
+            return self._heard(select, self[f"edge.{name}"]) * self.record(select.name)["decisive"][..., None]
+        return self._heard(select, self[f"other.{name}"])
 
     def record(self, name: str) -> dict[str, np.ndarray]:
         """How a select decided."""

@@ -1,0 +1,289 @@
+"""Programs that think in stages: several selects, heads and micro-steps."""
+
+import json
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import equinox as eqx
+import numpy as np
+import pytest
+
+import mechgap as mg
+from mechgap.algorithms.graph_search import BFS_SPEC
+from mechgap.compiler.certificate import compare
+from mechgap.compiler.errors import ChannelOverflow, NotExpressible, PrecisionError
+from mechgap.interop.exports import export_program
+from mechgap.networks import run
+from mechgap.programs.expressions import edge, maximum, me, minimum, other, when
+from mechgap.programs.graph import (
+    Bool,
+    GraphProgram,
+    Node,
+    Real,
+    Select,
+    SelectKind,
+    StateVariable,
+    argmax,
+    argmin,
+    match,
+)
+from mechgap.trace import Stage
+
+NAMES = ("dfs", "dijkstra", "insertion_sort", "minimum", "mst_prim")
+COMPILED = {name: mg.compile(name, hidden=128, max_nodes=64, certify="none") for name in NAMES}
+ORACLE = Path(__file__).parents[1] / ".oracle" / "bin" / "python"
+
+
+def drawn(name: str, n: int, count: int, seed: int = 0) -> dict[str, np.ndarray]:
+    inputs = mg.algorithm(name).benchmark_sampler(seed, n, -1, track_max_steps=False).next(count).inputs
+    return {k: x for k, x in inputs.items() if k != "adj"}
+
+
+def check(compiled: mg.Compiled, inputs: dict[str, np.ndarray]) -> int:
+    """Reference == interpreter == network; returns how many values lie behind choices that are too close."""
+    meant = compiled.program.interpret(**inputs)
+    if compiled.program.algorithm:
+        assert mg.algorithm(compiled.program.algorithm).trace(**inputs).differences(meant) == {}
+    result = compare(compiled, meant, compiled.run_like(meant))
+    assert result.wrong == 0, result.failures
+    assert result.error <= 4e-6
+    assert result.attention_error <= 1e-5
+    return result.near
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reference_interpreter_and_network_agree(name: str) -> None:
+    inputs = drawn(name, 5, 40)
+    assert check(COMPILED[name], inputs) == 0
+
+
+@pytest.mark.parametrize("name", ["dfs", "insertion_sort"])
+def test_a_single_node(name: str) -> None:
+    assert check(COMPILED[name], drawn(name, 1, 2)) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [4, 16, 64])
+@pytest.mark.parametrize("name", NAMES)
+def test_200_inputs_of_every_size(name: str, n: int) -> None:
+    near = sum(check(COMPILED[name], drawn(name, n, 20, seed)) for seed in range(10))
+    print(f"{name}, n = {n}: 0 wrong on 200 inputs, {near} values behind choices closer than the resolution")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_random_positions(name: str) -> None:
+    compiled = mg.compile(name, hidden=128, max_nodes=16, min_gap=1e-3, certify="none")
+    rng = np.random.RandomState(3)
+    pos = np.sort(rng.uniform(0, 0.98, size=(20, 16)), axis=-1) + 1.1e-3 * np.arange(16)
+    check(compiled, {**drawn(name, 16, 20), "pos": pos})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_certificate_counts_heads_micro_steps_and_channels(name: str) -> None:
+    compiled = mg.compile(name, hidden=128, max_nodes=16)
+    assert compiled.certificate.ok, str(compiled.certificate)
+    config = compiled.network.config
+    said = str(compiled.certificate)
+    assert f"{config.heads} heads, {config.message_passing_steps} micro-steps per step" in said
+    assert f"{len(compiled.plan.channels)} of 128 channels" in said
+    assert config.full_adjacency
+    assert not config.edge_info, "the unmodified reference has none"
+
+
+def test_attention_lies_where_the_program_says() -> None:
+    compiled = COMPILED["dijkstra"]
+    meant = compiled.program.interpret(**drawn("dijkstra", 5, 8))
+    first = {name: meant.hints[name][0].astype(np.float32) for name in meant.hints}
+    inputs = {name: x.astype(np.float32) for name, x in meant.inputs.items()}
+    whole = run(compiled.network, inputs, first, meant.lengths.astype(np.int32))
+    config = compiled.network.config
+    steps, batch, n = meant.steps - 1, meant.batch, meant.nodes
+    assert whole.attention.shape == (steps, config.message_passing_steps, batch, config.heads, n, n)
+    inside = (np.arange(1, meant.steps)[:, None] < meant.lengths)[..., None, None]
+    for i, (micro_step, head) in enumerate(compiled.looks):
+        apart = np.abs(whole.attention[:, micro_step, :, head] - meant.attention[:, 0, :, i])
+        assert (apart * inside).max() <= 1e-5
+    assert compiled.program.selects[compiled.compared].name == "via"
+
+
+def test_a_wrong_weight_is_noticed() -> None:
+    """The counts above can be other than 0."""
+    compiled = COMPILED["minimum"]
+    meant = compiled.program.interpret(**drawn("minimum", 5, 8))
+    for part in ("value", "skip", "sender"):
+        weight = getattr(compiled.network.processor, part).weight
+        biggest = np.unravel_index(np.argmax(np.abs(weight)), weight.shape)
+        broken = eqx.tree_at(
+            lambda net, part=part: getattr(net.processor, part).weight, compiled.network, weight.at[biggest].set(0)
+        )
+        assert compare(compiled, meant, replace(compiled, network=broken).run_like(meant)).wrong > 0, part
+
+
+# Small programs, each of which needs one thing that the five above do not
+
+
+def small(state: tuple[StateVariable, ...], selects: tuple[Select, ...], updates: dict, **more: object) -> GraphProgram:
+    """Shows `flag` and `to`, which every program below has."""
+    fields = {
+        "name": "small",
+        "spec": BFS_SPEC,
+        "state": state,
+        "selects": selects,
+        "updates": updates,
+        "hints": {"reach_h": me.flag, "pi_h": me.to},
+        "outputs": {"pi": me.to},
+        "weights": {"A": (0.0, 1.01)},
+        "full": True,
+        "undirected": False,
+    }
+    return GraphProgram(**{**fields, **more})
+
+
+source = argmin("source", other.id, where=other.s)
+last = argmax("last", other.id)
+near = argmax("near", other.level, where=edge.adj)
+marked = argmin("marked", other.id, where=other.marks & edge.adj & ~me.marks)
+lower = argmin("lower", other.id, where=other.flag)
+upper = argmax("upper", other.id, where=other.flag & ~me.flag)
+x = argmin("x", other.id)  # stands for what is heard of any select of that name
+SMALL = {
+    "a number below 0, with a start of its own": small(
+        (Bool("flag"), Node("to"), Real("level", -1 + 0.25 * me.s, -1, 1)),
+        (source, last),
+        {
+            "flag": me.level < -0.5,
+            "to": when(source.level < -0.5, last.id, source.id),
+            "level": minimum(me.level + 0.25, maximum(0.5, 0.1 * me.pos)),
+        },
+    ),
+    "an argmax of values, and a match of what it found": small(
+        (Bool("flag"), Node("to"), Real("level", 0.5 * me.pos + 0.25 * me.s)),
+        (near, match("again", other.id.equals(me.found_there))),
+        {"flag": near.found & ~me.flag, "to": near.to, "level": when(me.flag, near.level, me.level)},
+        lets=(Node("found_there", near.id),),
+    ),
+    "an edge is weighed": small(
+        (Bool("flag"), Node("to"), Real("level", high=2)),
+        (marked, source),
+        {
+            "flag": marked.found & (marked.edge.A < 0.5),
+            "to": when(marked.found, marked.id, me.to),
+            "level": when(marked.found, marked.edge.A, me.level),
+        },
+        lets=(Bool("marks", source.found & me.id.equals(source.id)),),
+    ),
+    "only neighbours, and a default": small(
+        (Bool("flag", me.s), Node("to")),
+        (lower, upper),
+        {"flag": me.flag | ~lower.is_me, "to": when(upper.is_me, me.to, upper.id)},
+        full=False,
+        undirected=True,
+    ),
+}
+
+
+@pytest.mark.parametrize("row", SMALL)
+def test_small_programs(row: str) -> None:
+    program = SMALL[row]
+    compiled = mg.compile(program, hidden=None, max_nodes=16, certify="none")
+    inputs = drawn("bellman_ford", 5, 24)
+    meant = program.interpret(steps=5, **inputs)
+    assert any(np.any(meant.hints[k][1:] != meant.hints[k][0]) for k in meant.hints), "nothing happens"
+    result = compare(compiled, meant, compiled.run_like(meant))
+    assert result.wrong == 0, result.failures
+    assert result.attention_error <= 1e-5
+
+
+FLAG, TO = Bool("flag"), Node("to")
+KEPT = {"flag": me.flag, "to": me.to}
+REFUSED = {
+    "a bound": (
+        small((FLAG, TO), (source, argmin("x", other.id, below=me.id)), KEPT),
+        NotExpressible,
+        r"with several selects a bound is a comparison of its own; leave it out, and ask 'x.value < me.value' in a let",
+    ),
+    "an average": (
+        small((FLAG, TO), (source, Select(SelectKind.MEAN, "x", other.id)), {**KEPT, "to": x.to}),
+        NotExpressible,
+        r"a head takes an argmin, an argmax or a match",
+    ),
+    "a condition on two nodes": (
+        small((FLAG, TO), (source, argmin("x", other.id, where=other.to.equals(me.to))), {**KEPT, "to": x.id}),
+        NotExpressible,
+        r"'other.to == me.to' in the where of 'x': a condition asks about me, about the other",
+    ),
+    "a key of an edge": (
+        small((FLAG, TO), (source, argmin("x", edge.A, where=edge.adj)), {**KEPT, "to": x.id}),
+        NotExpressible,
+        r"a key is a value of the other node alone",
+    ),
+    "left of others": (
+        small((FLAG, TO), (source, argmax("x", other.id, where=(other.id < me.id) & other.flag)), {**KEPT, "to": x.id}),
+        NotExpressible,
+        r"a node finds the next one to its left or right, whoever that is; ask for more in a let",
+    ),
+    "a match of numbers": (
+        small((FLAG, TO), (source, match("x", other.pos.equals(me.pos))), {**KEPT, "to": x.id}),
+        NotExpressible,
+        r"a match compares a node of the other's with one of mine, no more",
+    ),
+    "an edge that nothing marks": (
+        small((FLAG, TO), (source, argmin("x", other.id, where=edge.adj)), {**KEPT, "flag": x.edge.A < 0.5}),
+        NotExpressible,
+        r"'x.edge.A' is the weight of an edge to a sender that nothing marks",
+    ),
+    "numbers that are the same": (
+        small((FLAG, TO), (source,), {**KEPT, "flag": me.pos.equals(source.pos)}),
+        NotExpressible,
+        r"only nodes can be compared for being the same",
+    ),
+    "a product": (
+        small((FLAG, TO), (source,), {**KEPT, "flag": me.pos * me.pos < 0.5}),
+        NotExpressible,
+        r"a ReLU network computes no product exactly",
+    ),
+    "a number for a truth value": (
+        small((FLAG, TO), (source,), {**KEPT, "flag": me.pos & me.flag}),
+        NotExpressible,
+        r"'me.pos' stands where a truth value is needed",
+    ),
+}
+
+
+@pytest.mark.parametrize("row", REFUSED)
+def test_what_cannot_be_expressed_is_named(row: str) -> None:
+    program, error, message = REFUSED[row]
+    with pytest.raises(error, match=message):
+        mg.compile(program, certify="none")
+
+
+def test_too_few_channels_and_too_fine_positions() -> None:
+    with pytest.raises(ChannelOverflow, match=r"hidden = 64 is too small: the program needs 121 channels with 8 heads"):
+        mg.compile("dfs", hidden=64, max_nodes=16)
+    with pytest.raises(PrecisionError, match=r"next node to one side cannot be told from others"):
+        mg.compile("minimum", max_nodes=8192)
+    with pytest.raises(NotExpressible, match=r"takes several micro-steps, which no layer norm may disturb"):
+        mg.compile("dfs", layer_norm=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not ORACLE.exists(), reason="no oracle environment; `make oracle` installs dm-clrs into it")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_unmodified_reference_runs_it(name: str, tmp_path: Path) -> None:
+    export_program(name, "clrs", tmp_path / "x.npz", hidden=128, max_nodes=64)
+    script = Path(__file__).parent / "oracle" / "run_exported.py"
+    environment = {k: x for k, x in os.environ.items() if k != "PYTHONPATH"}
+    command = [str(ORACLE), str(script), str(tmp_path / "x.npz"), str(tmp_path / "x.json"), "4:64", "16:32", "64:8"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    answer = json.loads((tmp_path / "x.json").read_text())
+    assert answer["extra_layers"] == []
+    shown = {v.name for v in mg.algorithm(name).spec if v.stage != Stage.INPUT}
+    for counts in answer["counts"]:
+        seen = {k.split("/")[1] for k in (*counts["wrong"], *counts["error"])}
+        assert seen >= shown
+        assert all(values > 0 and wrong == 0 for wrong, values in counts["wrong"].values()), counts
+        assert all(error < 4e-6 for error in counts["error"].values()), counts
