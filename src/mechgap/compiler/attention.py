@@ -91,7 +91,7 @@ def by_value(
         span: the range of the key.
         failures: 0 where all conditions hold, 1 or more elsewhere.
         numbers: the sizes and gaps.
-        declared: the resolution of the key, if it has one of its own.
+        declared: what two keys differ by, where they are nodes.
     """
     low, high = span
     resolution = declared or numbers.finest(high - low, 32.0)
@@ -101,7 +101,7 @@ def by_value(
     C, base = (2 * m + own_range) / resolution, 2 * (m + own_range)
     height = -key + high if select.kind == SelectKind.ARGMIN else key - low
     form = C * height + base - 1.01 * (C * (high - low) + base) * failures
-    return Lowered((*relu(form, "candidate"), *own), resolution, False, False)
+    return Lowered((*relu(form, "candidate"), *own), resolution, False, declared is not None)
 
 
 def nearest_match(theirs: Affine, mine: Affine, numbers: Numbers) -> Lowered:

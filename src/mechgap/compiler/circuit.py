@@ -40,14 +40,18 @@ from mechgap.programs.expressions import (
     Scaled,
     Sum,
     When,
+    children,
     conjuncts,
     replaced,
     walk,
 )
-from mechgap.programs.graph import Bool, GraphProgram, Node, Real, Select, SelectKind
+from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind
 from mechgap.trace import Kind, Stage
 
 ME, OTHER, EDGE = "me", "other", "edge"
+NODE, NUMBER, TRUTH = "node", "number", "truth value"
+KINDS: dict[type, str] = {Bool: TRUTH, Node: NODE, Real: NUMBER, Enum: NUMBER}
+FITS: dict[type, tuple[str, ...]] = {Bool: (TRUTH,), Node: (NODE,), Real: (NUMBER, TRUTH)}
 UNSETTLED = 64.0  # ranges: more than all parts of an update together, right or wrong
 
 
@@ -110,6 +114,7 @@ class Circuit:
         self._weighing: tuple[Unit, ...] = ()  # of heads that come after those of the selects
         self._scales = 0
         self.tells_apart = 0.0
+        self._check_kinds()
         written = {name: self._written(name, update) for name, update in program.updates}
         self.micro_steps = max(2, 1 + max(value.level for value in written.values()))
         self._wind_up(written)
@@ -270,6 +275,8 @@ class Circuit:
             case When(condition, a, b):
                 return self._gated(a, condition) + self._gated(b, ~condition)
             case Less(a, b):
+                if self._is_node(a) != self._is_node(b):
+                    raise NotExpressible(f"'{expression}' compares a node with a number.")
                 return self._less(a, b, f"{expression}")
             case Equal(a, b):
                 return self._equal(a, b, f"{expression}")
@@ -340,6 +347,41 @@ class Circuit:
         asked = [c for c in conjuncts(select.where) if not any(p.place == EDGE for p in _reads(c))]
         return self.truth(_all([replaced(condition, OTHER, select.name) for condition in asked]))
 
+    # Kinds: a node is kept as a position, so it can be copied and compared with nodes, but is no number
+
+    def _check_kinds(self) -> None:
+        given = [(v, v.init) for v in (*self.program.state, *self.program.lets)]
+        given += [(self._registers[name], update) for name, update in self.program.updates]
+        for variable, expression in given:
+            if type(variable) not in FITS:
+                raise NotExpressible(f"'{variable}': an Enum is not kept; a Bool for every class is.")
+            kind = self._kind(expression)
+            if kind not in FITS[type(variable)]:
+                wanted = type(variable).__name__
+                raise NotExpressible(f"'{variable.name}' is a {wanted}, but '{expression}' is a {kind}.")
+
+    def _kind(self, expression: Expression) -> str:
+        match expression:
+            case Constant(x):
+                return TRUTH if x in (0, 1) else NUMBER
+            case Read(_, name):
+                variable = self.program.variable(name)
+                if variable is not None:
+                    return KINDS[type(variable)]
+                return NODE if name == "id" else TRUTH if name == "found" or self._is_truth(name) else NUMBER
+            case Sum() | Scaled() | Product():
+                if any(self._kind(part) == NODE for part in children(expression)):
+                    raise NotExpressible(f"'{expression}' calculates with a node, which is known only by its position.")
+                return NUMBER
+            case When(_, a, b) | Extreme(_, a, b):
+                kinds = {self._kind(a), self._kind(b)}
+                if NODE in kinds and len(kinds) > 1:
+                    raise NotExpressible(
+                        f"'{expression}' is a node or a number, as the case may be; it must be one of them."
+                    )
+                return next(kind for kind in (NODE, NUMBER, TRUTH) if kind in kinds)
+        return TRUTH
+
     def _is_truth(self, name: str) -> bool:
         variable = self.program.variable(name)
         if variable is not None:
@@ -347,9 +389,7 @@ class Circuit:
         return name in self._inputs and self._inputs[name].kind in (Kind.MASK, Kind.MASK_ONE)
 
     def _is_node(self, expression: Expression) -> bool:
-        if not isinstance(expression, Read):
-            return isinstance(expression, When) and all(map(self._is_node, (expression.then, expression.otherwise)))
-        return expression.name == "id" or isinstance(self.program.variable(expression.name), Node)
+        return self._kind(expression) == NODE
 
     # Attention
 
@@ -391,8 +431,9 @@ class Circuit:
             raise NotExpressible(f"Select '{select}': with several selects a key is a value of the other node alone.")
         key = self.number(replaced(select.key, OTHER, ME))
         span = interval(select.key, self.program)
-        form = key.form.at(OTHER)
-        return by_value(select, form, span, failures.form, self.numbers), max(key.level, failures.level)
+        gap = self.numbers.min_gap if self._is_node(select.key) else None
+        lowered = by_value(select, key.form.at(OTHER), span, failures.form, self.numbers, gap)
+        return lowered, max(key.level, failures.level)
 
     def _sides(self, select: Select) -> tuple[Settled, Settled]:
         """What a match compares: a node that others have, and one that I have."""

@@ -188,8 +188,19 @@ def _check_arguments(hidden: Any, max_nodes: Any, min_gap: Any, dtype: Any, marg
 
 def _planned(program: GraphProgram, numbers: Numbers, layer_norm: bool) -> tuple[Plan, tuple[Lowered, ...]]:
     """All forms of the program, and what its selects can tell apart."""
-    if len(program.selects) == 1 and not program.lets and not program.full:
+    if len(program.selects) > 1 or program.lets or program.full:
+        return _several_steps(program, numbers, layer_norm)
+    try:
         return _one_step(program, numbers, layer_norm)
+    except NotExpressible as too_deep:
+        try:
+            return _several_steps(program, numbers, layer_norm)
+        except NotExpressible as error:
+            raise NotExpressible(f"In one step: {too_deep}\nIn several micro-steps: {error}") from error
+
+
+def _several_steps(program: GraphProgram, numbers: Numbers, layer_norm: bool) -> tuple[Plan, tuple[Lowered, ...]]:
+    """Several selects, or updates of any depth: a circuit, through which every step goes in micro-steps."""
     if layer_norm:
         raise NotExpressible(
             f"Program {program.name!r} takes several micro-steps, which no layer norm may disturb. "

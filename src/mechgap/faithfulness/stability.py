@@ -109,7 +109,8 @@ def rotated(network: ClrsNet, *, key: PRNGKeyArray) -> ClrsNet:
     turns = {w: _orthogonal(width, k) for w, k in zip(places, jax.random.split(key, 3), strict=True)}
     encoders = {
         name: tuple(
-            Linear(e.weight @ turns[place(spec[name])], _times(e.bias, turns[place(spec[name])])) for e in layers
+            Linear(_exactly(e.weight, turns[place(spec[name])]), _times(e.bias, turns[place(spec[name])]))
+            for e in layers
         )
         for name, layers in network.encoders.items()
     }
@@ -143,9 +144,9 @@ def _rewired(network: ClrsNet, copy: Array, read: Array) -> ClrsNet:
         name: _on_rows(getattr(processor, name), slice(width, 2 * width), read) for name in NODE_MAPS
     }
     for name in ("value", "skip"):
-        maps[name] = Linear(maps[name].weight @ copy, _times(maps[name].bias, copy))
+        maps[name] = Linear(_exactly(maps[name].weight, copy), _times(maps[name].bias, copy))
     if processor.info is not None:
-        maps["info"] = Linear(processor.info.weight @ copy, _times(processor.info.bias, copy))
+        maps["info"] = Linear(_exactly(processor.info.weight, copy), _times(processor.info.bias, copy))
     decoders = {}
     for name, layers in network.decoders.items():
         changed = []
