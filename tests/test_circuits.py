@@ -287,3 +287,23 @@ def test_the_unmodified_reference_runs_it(name: str, tmp_path: Path) -> None:
         assert seen >= shown
         assert all(values > 0 and wrong == 0 for wrong, values in counts["wrong"].values()), counts
         assert all(error < 4e-6 for error in counts["error"].values()), counts
+
+
+PAGE = (Path(__file__).parents[1] / "docs" / "expressivity.md").read_text()
+ROWS = {
+    cells[0]: cells[1:]
+    for cells in ([cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines())
+    if len(cells) == 6 and cells[0] not in ("algorithm", "---")
+}
+
+
+def test_the_page_lists_all_thirty_algorithms() -> None:
+    assert len(ROWS) == 30
+    certified = {name for name, row in ROWS.items() if row[0].startswith("certified")}
+    assert certified == {*NAMES, "bfs", "bellman_ford"}
+
+
+@pytest.mark.parametrize("name", [*NAMES, "bfs", "bellman_ford"])
+def test_the_page_says_what_a_program_takes(name: str) -> None:
+    plan = mg.compile(name, hidden=None, max_nodes=64, certify="none").plan
+    assert ROWS[name][1:4] == [str(x) for x in (plan.heads, plan.micro_steps, len(plan.channels))]
