@@ -42,7 +42,7 @@ runner = CliRunner(env={"COLUMNS": "250"})
 def test_every_table_and_figure_is_there() -> None:
     tables = {f"table{n}" for n in (1, 2, *range(9, 18))}
     figures = {f"figure{n}" for n in range(1, 19)}
-    assert tables | figures | {"eq24", "architecture", "trace_first", "causal"} == set(ITEMS)
+    assert tables | figures | {"eq24", "architecture", "trace_first", "parallel", "causal"} == set(ITEMS)
     assert {item.name for item in find_items(["all"])} == set(ITEMS)
     assert [item.name for item in find_items(["all"])][:3] == ["table10", "table16", "table15"]
 
