@@ -256,7 +256,9 @@ class GraphProgram:
         return interpret(self, inputs, steps)
 
     def __str__(self) -> str:
-        lines = [f"program {self.name}", *(f"  {v}" for v in self.state), *(f"  {s}" for s in self.selects)]
+        lines = [f"program {self.name}" + (", all nodes are neighbours" if self.full else "")]
+        lines += [*(f"  {v}" for v in self.state), *(f"  {s}" for s in self.selects)]
+        lines += [f"  let {v}" for v in self.lets]
         lines += [f"  {name}' = {update}" for name, update in self.updates]
         lines += [f"  hint {name} = {value}" for name, value in self.hints]
         return "\n".join([*lines, *(f"  output {name} = {value}" for name, value in self.outputs)])

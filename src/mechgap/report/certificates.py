@@ -23,7 +23,9 @@ def compile_and_print(name: str, parameters: dict[str, Any], out: Path | None = 
     count = sum(x.size for x in jax.tree.leaves(compiled.network))
     console = Console()
     console.print(str(compiled.program), markup=False, highlight=False)
-    needs = ", ".join(f"{part} {channels}" for part, channels in compiled.plan.needs().items())
+    needs = ", ".join(
+        f"{part} {channels}" for part, channels in compiled.plan.needs(compiled.network.config.heads).items()
+    )
     console.print(f"hidden {compiled.network.config.hidden}, {count} parameters; channels used: {needs}")
     if compiled.certificate is None:
         console.print("not certified, as asked")

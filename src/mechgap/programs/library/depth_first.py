@@ -5,7 +5,7 @@ from mechgap.programs.expressions import classes, edge, me, other, when
 from mechgap.programs.graph import ALWAYS, Bool, GraphProgram, Node, Real, argmax, argmin, match
 
 
-def dfs(max_nodes: int = 64) -> GraphProgram:
+def dfs(max_nodes: int = 1024) -> GraphProgram:
     """Depth-first search, all of the benchmark's hints.
 
     Every frame does one of four things to the top of the stack: a new root begins, a node is discovered, a white
