@@ -44,9 +44,9 @@ def drawn(name: str, n: int, count: int, seed: int = 0) -> dict[str, np.ndarray]
 def check(compiled: mg.Compiled, inputs: dict[str, np.ndarray]) -> int:
     """Reference == interpreter == network; returns how many values lie behind choices that are too close."""
     meant = compiled.program.interpret(**inputs)
-    if compiled.program.algorithm:
-        assert mg.algorithm(compiled.program.algorithm).trace(**inputs).differences(meant) == {}
-    result = compare(compiled, meant, compiled.run_like(meant))
+    assert mg.algorithm(compiled.program.algorithm).trace(**inputs).differences(meant) == {}
+    frames = mg.algorithm(compiled.program.algorithm).max_steps(meant.nodes)  # one compilation for all batches
+    result = compare(compiled, meant, compiled.run_like(meant, frames=max(frames, 2)))
     assert result.wrong == 0, result.failures
     assert result.error <= 4e-6
     assert result.attention_error <= 1e-5

@@ -78,7 +78,8 @@ def _all_panels(compiled: Compiled) -> Iterator[Panel]:
         yield _panel("W_info: the sender's edge", net.info, hidden, on_edges).cropped()
     yield _panel("W_in: attention, the sender", net.sender, units, state).cropped()
     yield _panel("W_out: attention, the receiver", net.receiver, units, state).cropped()
-    yield _panel("W_edge: attention, the edge", net.edge, units, on_edges).cropped()
+    if on_edges:
+        yield _panel("W_edge: attention, the edge", net.edge, units, on_edges).cropped()
     vectors = np.asarray(net.attention.weight)
     heads, block = tuple(f"head {i + 1}" for i in range(len(vectors))), vectors.shape[1]
     own = np.stack([vectors[:, i % block] * (np.arange(len(vectors)) == i // block) for i in units], axis=1)
