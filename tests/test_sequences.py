@@ -42,7 +42,7 @@ from mechgap.training.sequences.end_to_end import ParitySize, draw_bits, parity_
 from mechgap.training.sequences.many import Recipe, Trained, train_many
 from mechgap.training.sequences.probed import Executions, ProbedSize, run_probed, train_probed
 from mechgap.training.sequences.scan import BEGIN, END, Commands, ScanSize, action_logits, scan_right, train_scan
-from mechgap.training.sequences.supervise import MlpSize, supervise, vector_accuracy, with_mlp
+from mechgap.training.sequences.supervise import MlpSize, smallest_steps, supervise, vector_accuracy, with_mlp
 from mechgap.training.sequences.traces import trace_vectors
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -290,6 +290,11 @@ def test_traces_are_what_the_compiled_mlp_does() -> None:
     assert traces.counts.sum() == 2 * 1 + 3 * 2 + 4 * 3
 
 
+def test_noise_in_units_of_a_channel() -> None:
+    vectors = np.array([[0, 0.5, 3.0], [1, 0.25, 3.0], [0, 1.0, 3.0]], np.float32)
+    assert smallest_steps(vectors).tolist() == [1.0, 0.25, 1.0]
+
+
 def test_an_mlp_learns_sequential_parity_from_traces() -> None:
     compiled = mg.compile("parity_sequential_relative", certify="none", longest=16)
     task = parity_task(4, 8, each=4)
@@ -305,6 +310,7 @@ def test_an_mlp_learns_sequential_parity_from_traces() -> None:
     assert said == meant  # it generalises, as in Table 2
 
 
+@pytest.mark.slow
 def test_a_transformer_learns_to_hold_the_variables() -> None:
     program, task = mg.program("parity_sequential_relative"), parity_task(4, 8, each=6)
     size = ProbedSize(width=32, hidden=64, heads=2)
@@ -337,6 +343,7 @@ def small_parity() -> tuple[ParitySize, Any]:
     return size, train_parity(size, recipe, quiet=True)
 
 
+@pytest.mark.slow
 def test_a_transformer_learns_short_parity_and_stops(small_parity: tuple) -> None:
     size, trained = small_parity
     texts = parity_task(3, 6, each=8).train
@@ -346,6 +353,7 @@ def test_a_transformer_learns_short_parity_and_stops(small_parity: tuple) -> Non
     assert trained.losses[-1].mean() < trained.losses[0].mean()
 
 
+@pytest.mark.slow
 def test_the_gap_of_a_transformer(small_parity: tuple) -> None:
     size, trained = small_parity
     program = mg.program("parity_sequential_relative")
@@ -403,7 +411,7 @@ def test_an_encoder_decoder_learns_a_few_commands() -> None:
 def test_the_papers_settings() -> None:
     """Table 1, and section D.1."""
     studies = sequence_studies("full")
-    assert Counter(s.kind for s in studies.values()) == {"supervision": 3, "probed": 2, "end_to_end": 8, "scan": 6 * 24}
+    assert Counter(s.kind for s in studies.values()) == {"supervision": 4, "probed": 2, "end_to_end": 8, "scan": 6 * 24}
     relative, absolute, counted = (
         studies[f"parity_{name}"] for name in ("sequential_relative", "sequential_absolute", "sum_mod_2_intermediate")
     )
@@ -412,6 +420,8 @@ def test_the_papers_settings() -> None:
     assert relative.recipe == Recipe(50_000, 256, 1e-2, "adafactor")
     assert absolute.recipe == Recipe(50_000, 256, 1e-4, "adam")
     assert counted.recipe == Recipe(400_000, 256, 1e-4, "adam")
+    other_noise = studies["parity_sum_mod_2_intermediate_relative_noise"]
+    assert (other_noise.mlp, other_noise.recipe) == (replace(counted.mlp, relative_noise=True), counted.recipe)
     whole = studies["absolute_40_shared"]
     assert whole.transformer == ParitySize(40, True, "absolute", 512, 2048, 6, 64, "BF16_BF16_F32", 20, 40)
     assert whole.recipe == Recipe(50_000, 64, 5e-4, "adafactor", enough=1.0)
@@ -465,6 +475,7 @@ def test_a_study_of_scan_is_of_its_split(tmp_path: Path, monkeypatch: pytest.Mon
     assert json.loads((tmp_path / "manifest.json").read_text())["ended"] == "enough"
 
 
+@pytest.mark.slow
 def test_other_settings_are_run_anew_and_smaller_ones_are_not(tmp_path: Path) -> None:
     """Neither a finished result nor the state of a training passes for that of other settings."""
 

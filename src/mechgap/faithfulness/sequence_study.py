@@ -38,7 +38,7 @@ from mechgap.training.sequences.scan import ScanSize, scan_right, train_scan
 from mechgap.training.sequences.supervise import supervise, vector_accuracy, with_mlp
 
 CONFIG, MANIFEST = "config.json", "manifest.json"
-PROBED = "_probed"  # ends the name of a study of that kind
+PROBED, RELATIVE = "_probed", "_relative_noise"  # end the names of studies of these kinds
 PROGRAMS = ("parity_sequential_relative", "parity_sum_mod_2")  # whose heads and variables are looked for
 MEASURED = 64  # texts on which the gap is measured
 SCAN_TRAINED = 1000  # commands of the training set that are tested, too
@@ -145,7 +145,7 @@ Outcome = tuple[Trained, np.ndarray, dict[str, Any], dict[str, list[float]]]
 
 def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dict[str, Any]) -> Outcome:
     assert study.mlp is not None
-    program = parity_program(study.name, 2 * study.train_length)
+    program = parity_program(study.name.removesuffix(RELATIVE), 2 * study.train_length)
     compiled = compile_program(program, certify="none", longest=2 * study.train_length + 1)
     trained, traces = supervise(compiled.network, program, task, study.mlp, study.recipe, **options)
     most = 2 * study.train_length + 1 if program.halt else program.layers
