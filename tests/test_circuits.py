@@ -13,11 +13,12 @@ import pytest
 import mechgap as mg
 from mechgap.algorithms.graph_search import BFS_SPEC
 from mechgap.compiler.certificate import compare
-from mechgap.compiler.errors import ChannelOverflow, NotExpressible, PrecisionError
+from mechgap.compiler.errors import ChannelOverflow, DomainError, NotExpressible, PrecisionError
 from mechgap.interop.exports import export_program
 from mechgap.networks import run
 from mechgap.programs.expressions import edge, maximum, me, minimum, other, when
 from mechgap.programs.graph import (
+    ALWAYS,
     Bool,
     GraphProgram,
     Node,
@@ -29,6 +30,7 @@ from mechgap.programs.graph import (
     argmin,
     match,
 )
+from mechgap.programs.library.arrays import BEFORE
 from mechgap.trace import Stage
 
 NAMES = ("dfs", "dijkstra", "insertion_sort", "minimum", "mst_prim")
@@ -213,7 +215,7 @@ REFUSED = {
     "a condition on two nodes": (
         small((FLAG, TO), (source, argmin("x", other.id, where=other.to.equals(me.to))), {**KEPT, "to": x.id}),
         NotExpressible,
-        r"'other.to == me.to' in the where of 'x': a condition asks about me, about the other",
+        r"'other.to == me.to' in the where of 'x': a condition asks about me or about the other",
     ),
     "a key of an edge": (
         small((FLAG, TO), (source, argmin("x", edge.A, where=edge.adj)), {**KEPT, "to": x.id}),
@@ -223,12 +225,12 @@ REFUSED = {
     "left of others": (
         small((FLAG, TO), (source, argmax("x", other.id, where=(other.id < me.id) & other.flag)), {**KEPT, "to": x.id}),
         NotExpressible,
-        r"a node finds the next one to its left or right, whoever that is; ask for more in a let",
+        r"a node finds the next one to its left or right among all nodes \(full=True\), whoever that is",
     ),
     "a match of numbers": (
         small((FLAG, TO), (source, match("x", other.pos.equals(me.pos))), {**KEPT, "to": x.id}),
         NotExpressible,
-        r"a match compares a node of the other's with one of mine, no more",
+        r"a match is other.id.equals\(a node of mine\), among all nodes",
     ),
     "an edge that nothing marks": (
         small((FLAG, TO), (source, argmin("x", other.id, where=edge.adj)), {**KEPT, "flag": x.edge.A < 0.5}),
@@ -239,6 +241,28 @@ REFUSED = {
         small((FLAG, TO), (source,), {**KEPT, "flag": me.pos.equals(source.pos)}),
         NotExpressible,
         r"only nodes can be compared for being the same",
+    ),
+    "an edge of another kind": (
+        small((FLAG, TO), (source, argmin("x", other.id, where=~edge.adj)), {**KEPT, "to": x.id}),
+        NotExpressible,
+        r"'not edge.adj' in the where of 'x': of an edge, only edge.adj can be a condition",
+    ),
+    "a key of nodes": (
+        small((FLAG, TO), (source, argmin("x", other.to)), {**KEPT, "to": x.id}),
+        NotExpressible,
+        r"several others may hold the same node, and would be averaged",
+    ),
+    "a node for a number": (
+        small((FLAG, TO, Real("level")), (source,), {**KEPT, "level": me.to}),
+        NotExpressible,
+        r"'level' is a Real, but 'me.to' is a node",
+    ),
+    "a resolution finer than the dtype": (
+        small(
+            (FLAG, TO, Real("level", resolution=1e-9)), (source,), {**KEPT, "level": me.level, "flag": me.level < 0.5}
+        ),
+        PrecisionError,
+        r"must be told apart at 1e-09 over a range of 1, but float32 tells apart",
     ),
     "a product": (
         small((FLAG, TO), (source,), {**KEPT, "flag": me.pos * me.pos < 0.5}),
@@ -260,8 +284,81 @@ def test_what_cannot_be_expressed_is_named(row: str) -> None:
         mg.compile(program, certify="none")
 
 
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("dijkstra", {"pos": np.array([[0.8, 0.6, 0.4, 0.2]])}, "Positions must rise from node to node"),
+        ("minimum", {"key": np.full((1, 4), 3.0)}, r"Input 'key' is declared to lie in \[0, 1\]; got 3"),
+    ],
+)
+def test_what_lies_outside_the_domain_is_refused(name: str, changes: dict, message: str) -> None:
+    with pytest.raises(DomainError, match=message):
+        COMPILED[name].run(**{**{k: x[:1] for k, x in drawn(name, 4, 1).items()}, **changes})
+
+
+LONG = {
+    "a flag that nobody raises": small(
+        (Bool("flag", me.s), Node("to")), (BEFORE,), {"flag": me.flag | BEFORE.flag, "to": me.to}, undirected=True
+    ),
+    "a flag that stays up": small(
+        (Bool("flag"), Node("to"), Bool("kept", ALWAYS), Bool("first", ALWAYS), Real("level", me.pos)),
+        (source, last),
+        {
+            "flag": me.kept & (me.flag | (me.first & (source.level - last.level < me.level))),
+            "to": me.to,
+            "kept": me.kept,
+            "first": me.first & ~me.first,
+            "level": me.level,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("row", LONG)
+def test_nothing_drifts_in_long_executions(row: str) -> None:
+    compiled = mg.compile(LONG[row], hidden=128, max_nodes=16, certify="none")
+    meant = LONG[row].interpret(steps=60, **drawn("bellman_ford", 5, 24))
+    result = compare(compiled, meant, compiled.run_like(meant))
+    assert result.wrong == 0, result.failures
+    assert {0.0, 1.0} == set(np.unique(meant.hints["reach_h"][-1]))
+
+
+def test_unsettled_values_do_not_reach_registers() -> None:
+    program = small(
+        (Bool("flag"), Node("to"), Real("large", 1000 * me.pos, 0, 1000), Real("small", high=1)),
+        (source,),
+        {"flag": me.small > 0.5, "to": me.to, "large": me.large, "small": minimum(me.large, 1)},
+    )
+    compiled = mg.compile(program, hidden=None, max_nodes=16, certify="none")
+    meant = program.interpret(steps=4, **drawn("bellman_ford", 5, 8))
+    assert compare(compiled, meant, compiled.run_like(meant)).wrong == 0
+
+
+@pytest.mark.parametrize("span", [0.5, 1.0, 4.0, 10.0])
+@pytest.mark.parametrize("max_nodes", [16, 1024])
+def test_edges_of_any_weight_are_weighed(span: float, max_nodes: int) -> None:
+    spec = mg.program("dijkstra").spec
+    program = GraphProgram(
+        name="weighed",
+        spec=spec,
+        state=(Bool("on", me.s), Node("to"), Real("weight", high=span)),
+        selects=(argmin("via", other.id, where=other.on & edge.adj & ~me.on),),
+        updates={"on": me.on, "to": me.to, "weight": argmin("via", other.id).edge.A},
+        hints={"pi_h": me.to, "d": me.weight, "mark": me.on, "in_queue": me.on, "u": me.on},
+        outputs={"pi": me.to},
+        weights={"A": (0.0, span)},
+        full=True,
+    )
+    compiled = mg.compile(program, hidden=None, max_nodes=max_nodes, certify="none")
+    inputs = drawn("dijkstra", 5, 24)
+    inputs["A"] = inputs["A"] / inputs["A"].max() * span
+    meant = program.interpret(steps=3, **inputs)
+    assert meant.hints["d"].max() > 0.5 * span
+    assert compare(compiled, meant, compiled.run_like(meant)).error <= 2e-6 * span
+
+
 def test_too_few_channels_and_too_fine_positions() -> None:
-    with pytest.raises(ChannelOverflow, match=r"hidden = 64 is too small: the program needs 121 channels with 8 heads"):
+    with pytest.raises(ChannelOverflow, match=r"hidden = 64 is too small: the program needs 128 channels in equal"):
         mg.compile("dfs", hidden=64, max_nodes=16)
     with pytest.raises(PrecisionError, match=r"next node to one side cannot be told from others"):
         mg.compile("minimum", max_nodes=8192)

@@ -359,7 +359,7 @@ PRECISION = {
     "positions": (
         {"min_gap": 1e-8},
         "bfs",
-        r"positions that differ by 1e-08 .*, but float32 tells apart 2.38e-07. Use dtype='float64'",
+        r"positions that differ by 1e-08 .*, but float32 tells apart 4.77e-07. Use dtype='float64'",
     ),
     "nodes": ({"max_nodes": 10**7}, "bfs", r"differ by 1e-07 \(n <= 10000000\), but float32"),
 }

@@ -81,7 +81,6 @@ def by_value(
     span: tuple[float, float],
     failures: Affine,
     numbers: Numbers,
-    declared: float | None = None,
 ) -> Lowered:
     """The candidate of the smallest or largest key, whatever the node's own; ties are outside the domain.
 
@@ -91,17 +90,15 @@ def by_value(
         span: the range of the key.
         failures: 0 where all conditions hold, 1 or more elsewhere.
         numbers: the sizes and gaps.
-        declared: what two keys differ by, where they are nodes.
     """
     low, high = span
-    resolution = declared or numbers.finest(high - low, 32.0)
-    _check_precision(select, numbers, resolution, high - low, 32.0)
+    resolution = numbers.finest(high - low, 32.0)
     m = numbers.margin
     own, own_range = (_tent(numbers), m) if numbers.tent_is_exact else (_distance(numbers), numbers.self_slope)
     C, base = (2 * m + own_range) / resolution, 2 * (m + own_range)
     height = -key + high if select.kind == SelectKind.ARGMIN else key - low
     form = C * height + base - 1.01 * (C * (high - low) + base) * failures
-    return Lowered((*relu(form, "candidate"), *own), resolution, False, declared is not None)
+    return Lowered((*relu(form, "candidate"), *own), resolution, False, False)
 
 
 def nearest_match(theirs: Affine, mine: Affine, numbers: Numbers) -> Lowered:

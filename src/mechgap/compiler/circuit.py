@@ -17,13 +17,12 @@ A truth value is 0 or 1 up to rounding, and every use of one tolerates that: a c
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mechgap.compiler.affine import Affine, Feature, lower, no_product
 from mechgap.compiler.attention import Lowered, Unit, by_order, by_position, by_value, nearest_match, weigh
 from mechgap.compiler.constants import Numbers
-from mechgap.compiler.errors import NotExpressible
+from mechgap.compiler.errors import NotExpressible, PrecisionError
 from mechgap.compiler.layout import SENDER, Storage, channel, interval, value_range
 from mechgap.programs.expressions import (
     And,
@@ -52,7 +51,6 @@ ME, OTHER, EDGE = "me", "other", "edge"
 NODE, NUMBER, TRUTH = "node", "number", "truth value"
 KINDS: dict[type, str] = {Bool: TRUTH, Node: NODE, Real: NUMBER, Enum: NUMBER}
 FITS: dict[type, tuple[str, ...]] = {Bool: (TRUTH,), Node: (NODE,), Real: (NUMBER, TRUTH)}
-UNSETTLED = 64.0  # ranges: more than all parts of an update together, right or wrong
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,6 @@ class Circuit:
         self.program, self.numbers = program, numbers
         self.channels: dict[str, Affine] = {}
         self.heads: dict[str, int] = {}
-        self._levels: dict[str, int] = {}
         self._units: dict[tuple[Affine, int], Settled] = {}
         self._numbers: dict[Expression, Settled] = {}
         self._truths: dict[Expression, Settled] = {}
@@ -114,11 +111,14 @@ class Circuit:
         self._weighing: tuple[Unit, ...] = ()  # of heads that come after those of the selects
         self._scales = 0
         self.tells_apart = 0.0
+        self._bounds: dict[str, float] = {}
         self._check_kinds()
         written = {name: self._written(name, update) for name, update in program.updates}
-        self.micro_steps = max(2, 1 + max(value.level for value in written.values()))
+        attended = [self._attended(select.name) for select in program.selects]
+        levels = [value.level for value in written.values()] + [level for _, level in attended]
+        self.micro_steps = max(2, 1 + max(levels))
         self._wind_up(written)
-        self.selects = tuple(self._attended(select.name)[0] for select in program.selects)
+        self.selects = tuple(lowered for lowered, _ in attended)
         self.attention = (*(unit for select in self.selects for unit in select.units), *self._weighing)
 
     @property
@@ -202,7 +202,7 @@ class Circuit:
         A than a was: by the cube of the distance. Three heads with ever larger ε come down to rounding.
         """
         asked = conjuncts(select.where)
-        marks = [c for c in asked if {read.place for read in _reads(c)} == {OTHER}]
+        marks = [c for c in asked if _places(c) == {OTHER}]
         if not any(~replaced(mark, OTHER, ME) in asked for mark in marks):
             raise NotExpressible(
                 f"'{select.name}.edge.{name}' is the weight of an edge to a sender that nothing marks; a weight can be "
@@ -213,7 +213,8 @@ class Circuit:
         low, high = interval(Read(EDGE, name), self.program)
         found, off = NOTHING.plus((low + high) / 2), (high - low) / 2
         weight, said, fails = Affine({Feature(EDGE, name): 1.0}), self.truth(mark), self.closed(mark)
-        for slope in self._slopes(off, high - low):
+        slopes = self._slopes(select, off, high - low)
+        for slope in slopes:
             head = len(self._order) + self._scales
             self._scales += 1
             tilt = slope * (weight - found.form)
@@ -223,23 +224,33 @@ class Circuit:
             found = found + (4.0 / slope) * share.plus(-0.5)
         # Where nobody was found, the share means nothing, and the weight is 0.
         whole, there = f"{select.name}.edge.{name}", Read(select.name, "found")
-        found = found - 8 * _room(low, high) * self.closed(there)
+        anything = _room(0, high - low + sum(2 / slope for slope in slopes))
+        found = found - anything * self.closed(there)
         cut = self._unit(found.plus(-low), whole) - self._unit(found.plus(-high), f"{whole}, beyond")
         return cut + low * self.truth(there) if low else cut
 
-    def _slopes(self, off: float, span: float) -> Iterator[float]:
-        """The ε of every weighing, until rounding, of logits of about m + ε A, is all that is left to be off by."""
-        u, m = self.numbers.roundoff, self.numbers.margin
+    def _slopes(self, select: Select, off: float, span: float) -> list[float]:
+        """The ε of every weighing, until rounding, of logits of about m/g + ε A, is all that is left to be off by."""
+        numbers, found = self.numbers, list[float]()
 
         def left(slope: float) -> float:
-            return slope**2 * off**3 / 12 + 4 * u * (m / slope + span)
+            rounding = 4 * numbers.roundoff * (numbers.margin / numbers.min_gap / slope + span)
+            return slope**2 * off**3 / 12 + rounding
 
         while True:
-            slope = min((2.0**i for i in range(60) if 2.0**i * off <= 0.5 or i == 0), key=left)
+            # Not too small either: the share, and what rounding does to it, is taken times 4/ε.
+            slope = min((2.0**i for i in range(-20, 60) if 0.74 / span <= 2.0**i <= 0.75 / off), key=left)
             if left(slope) > off / 2:
-                return
-            yield slope
+                break
+            found.append(slope)
             off = left(slope)
+        if off > 64 * numbers.roundoff * span:
+            raise PrecisionError(
+                f"The edge to the sender of {select.name!r} can be weighed to {off:.2g} only, at positions "
+                f"{numbers.min_gap:.3g} apart in {numbers.dtype} (n <= {numbers.max_nodes}). Use dtype='float64', a "
+                f"larger min_gap, or fewer nodes."
+            )
+        return found
 
     def _register(self, name: str) -> Settled:
         variable = self._registers[name]
@@ -267,8 +278,7 @@ class Circuit:
                 return ONE - self.truth(a)
             case And():
                 parts = [self.truth(part) for part in conjuncts(expression)]
-                total = sum(parts[1:], parts[0])
-                return self._unit((2.0 * total).plus(1.0 - 2 * len(parts)), f"{expression}")
+                return self._unit((2.0 * sum(parts, NOTHING)).plus(1.0 - 2 * len(parts)), f"{expression}")
             case Or():
                 total = self._count(expression)
                 return total - self._unit(total.plus(-1.0), f"{expression}, surplus")
@@ -306,8 +316,7 @@ class Circuit:
 
     def _count(self, expression: Or) -> Settled:
         """How many parts of a disjunction hold."""
-        parts = [self.truth(part) for part in _disjuncts(expression)]
-        return sum(parts[1:], parts[0])
+        return sum((self.truth(part) for part in _disjuncts(expression)), NOTHING)
 
     def _less(self, a: Expression, b: Expression, name: str) -> Settled:
         """Cut the difference to [0, r] first: a steep ramp over its whole range would round the truth away."""
@@ -330,10 +339,17 @@ class Circuit:
         if self._is_node(a) and self._is_node(b):
             return self.numbers.min_gap
         (low, high), (least, most) = interval(a, self.program), interval(b, self.program)
+        span = max(high, most) - min(low, least) or 1.0
         reads = {part.name for side in (a, b) for part in walk(side) if isinstance(part, Read)}
         values = [v for v in (*self.program.state, *self.program.lets) if isinstance(v, Real) and v.name in reads]
-        declared = [v.resolution for v in values if v.resolution is not None]
-        found = min(declared) if declared else self.numbers.finest(max(high, most) - min(low, least), 32.0)
+        finest = self.numbers.finest(span, 32.0)
+        found = min((v.resolution or finest for v in values), default=finest)
+        if found < finest * (1 - 1e-9):
+            raise PrecisionError(
+                f"'{a}' and '{b}' must be told apart at {found:.3g} over a range of {span:g}, but "
+                f"{self.numbers.dtype} tells apart {finest:.3g} there. Use dtype='float64', a smaller range, or a "
+                f"coarser resolution."
+            )
         self.tells_apart = max(self.tells_apart, found)
         return found
 
@@ -344,7 +360,7 @@ class Circuit:
         """
         if select.kind == SelectKind.MATCH:
             return ONE
-        asked = [c for c in conjuncts(select.where) if not any(p.place == EDGE for p in _reads(c))]
+        asked = [c for c in conjuncts(select.where) if EDGE not in _places(c)]
         return self.truth(_all([replaced(condition, OTHER, select.name) for condition in asked]))
 
     # Kinds: a node is kept as a position, so it can be copied and compared with nodes, but is no number
@@ -409,57 +425,70 @@ class Circuit:
                 f"'{select.name}.value < me.value' in a let."
             )
         if select.kind == SelectKind.MATCH:
-            theirs, mine = self._sides(select)
-            return nearest_match(theirs.form.at(OTHER), mine.form, self.numbers), max(theirs.level, mine.level)
+            mine = self._held(select)
+            return nearest_match(Affine({Feature(OTHER, "pos"): 1.0}), mine.form, self.numbers), mine.level
         if select.kind not in (SelectKind.ARGMIN, SelectKind.ARGMAX):
-            raise NotExpressible(f"Select '{select}': a head takes an argmin, an argmax or a match.")
+            raise NotExpressible(
+                f"Select '{select}': a head takes an argmin, an argmax or a match. For 'is there one', take an argmin "
+                f"of other.id with a where, and ask {select.name}.found."
+            )
         to_the_left = Less(Read(OTHER, "id"), Read(ME, "id"))
         to_the_right = Less(Read(ME, "id"), Read(OTHER, "id"))
         ordered = [c for c in conjuncts(select.where) if c in (to_the_left, to_the_right)]
         if ordered:
             inward = (to_the_left, SelectKind.ARGMAX), (to_the_right, SelectKind.ARGMIN)
-            if len(conjuncts(select.where)) > 1 or (ordered[0], select.kind) not in inward:
+            alone = len(conjuncts(select.where)) == 1 and self.program.full
+            if not alone or (ordered[0], select.kind) not in inward or select.key != Read(OTHER, "id"):
                 raise NotExpressible(
-                    f"Select '{select}': a node finds the next one to its left or right, whoever that is; ask for more "
-                    f"in a let."
+                    f"Select '{select}': a node finds the next one to its left or right among all nodes (full=True), "
+                    f"whoever that is."
                 )
             return by_order(1.0 if ordered[0] == to_the_left else -1.0, self.numbers), 0
         failures = self._failures(select)
         if select.key == Read(OTHER, "id"):
             return by_position(select, failures.form, self.numbers), failures.level
-        if any(read.place != OTHER for read in _reads(select.key)):
+        if _places(select.key) != {OTHER}:
             raise NotExpressible(f"Select '{select}': with several selects a key is a value of the other node alone.")
+        if self._is_node(select.key):
+            raise NotExpressible(
+                f"Select '{select}': several others may hold the same node, and would be averaged; only other.id "
+                f"itself can be a key."
+            )
         key = self.number(replaced(select.key, OTHER, ME))
         span = interval(select.key, self.program)
-        gap = self.numbers.min_gap if self._is_node(select.key) else None
-        lowered = by_value(select, key.form.at(OTHER), span, failures.form, self.numbers, gap)
+        lowered = by_value(select, key.form.at(OTHER), span, failures.form, self.numbers)
         return lowered, max(key.level, failures.level)
 
-    def _sides(self, select: Select) -> tuple[Settled, Settled]:
-        """What a match compares: a node that others have, and one that I have."""
-        if isinstance(select.key, Equal) and not conjuncts(select.where):
+    def _held(self, select: Select) -> Settled:
+        """The node that I hold and look for: it is always there, so that somebody is always found."""
+        if self.program.full and isinstance(select.key, Equal) and not conjuncts(select.where):
             for theirs, mine in ((select.key.left, select.key.right), (select.key.right, select.key.left)):
-                places = {read.place for read in _reads(theirs)}, {read.place for read in _reads(mine)}
-                if places[0] == {OTHER} and OTHER not in places[1] and self._is_node(theirs) and self._is_node(mine):
-                    return self.number(replaced(theirs, OTHER, ME)), self.number(mine)
-        raise NotExpressible(f"Select '{select}': a match compares a node of the other's with one of mine, no more.")
+                if theirs == Read(OTHER, "id") and OTHER not in _places(mine) and self._is_node(mine):
+                    return self.number(mine)
+        raise NotExpressible(
+            f"Select '{select}': a match is other.id.equals(a node of mine), among all nodes (full=True), and no more."
+        )
 
     def _failures(self, select: Select) -> Settled:
         """How many of a select's conditions fail, as a form over me, other and their edge."""
         total = NOTHING if self.program.full else ONE - Settled(Affine({Feature(EDGE, "adj"): 1.0}))
         for condition in conjuncts(select.where):
-            places = {read.place for read in _reads(condition)}
+            places = _places(condition)
             if places == {OTHER}:
                 theirs = self.closed(replaced(condition, OTHER, ME))
                 total = total + Settled(theirs.form.at(OTHER), theirs.level)
             elif OTHER not in places and EDGE not in places and "back_edge" not in places:
                 total = total + self.closed(condition)
-            elif isinstance(condition, Read) and condition.place == EDGE and self._is_truth(condition.name):
-                total = total + ONE - Settled(Affine({Feature(EDGE, condition.name): 1.0}))
+            elif condition == Read(EDGE, "adj"):
+                total = total + ONE - Settled(Affine({Feature(EDGE, "adj"): 1.0}))
+            elif EDGE in places or "back_edge" in places:
+                raise NotExpressible(
+                    f"'{condition}' in the where of {select.name!r}: of an edge, only edge.adj can be a condition."
+                )
             else:
                 raise NotExpressible(
-                    f"'{condition}' in the where of {select.name!r}: a condition asks about me, about the other or "
-                    f"whether there is an edge, not about several of them; work it out in a let."
+                    f"'{condition}' in the where of {select.name!r}: a condition asks about me or about the other, not "
+                    f"about both; work out what each of them needs in a let."
                 )
         return total
 
@@ -482,12 +511,48 @@ class Circuit:
     def _written(self, name: str, update: Expression) -> Settled:
         """What a register becomes, as a form that is 0 while all channels are: it may then be written too early."""
         variable = self._registers[name]
+        if isinstance(variable, Bool):
+            return self._snapped(name, update)
         low = value_range(variable)[0]
-        value = self.truth(update) if isinstance(variable, Bool) else self.number(update)
-        value = value.plus(-low)
+        value = self.number(update).plus(-low)
         if value.form.constant == 0 and all(feature.hidden for feature in value.form.terms):
             return value
         return self._unit(value, f"{name} becomes")
+
+    def _bound(self, form: Affine) -> float:
+        """What a form cannot exceed, settled or not: no channel is below 0, and a register never leaves its range."""
+        total = form.constant
+        for feature, coefficient in form.terms.items():
+            if coefficient > 0:
+                total += coefficient * self._most(feature)
+        return max(total, 0.0)
+
+    def _most(self, feature: Feature) -> float:
+        if not feature.hidden:
+            return interval(Read(feature.place, feature.name), self.program)[1]
+        if feature.name not in self._bounds:
+            register = self._registers.get(feature.name.rpartition(".")[0])
+            if register is not None and feature.name.endswith((".new", ".old")):
+                low, high = value_range(register)
+                self._bounds[feature.name] = high - low
+            elif feature.name.startswith("clock."):
+                self._bounds[feature.name] = 2.0
+            else:
+                self._bounds[feature.name] = self._bound(self.channels[feature.name])
+        return self._bounds[feature.name]
+
+    def _snapped(self, name: str, update: Expression) -> Settled:
+        """A truth value made exactly 0 or 1: what it is off by must not grow from frame to frame."""
+        match update:
+            case And():
+                parts = [self.truth(part) for part in conjuncts(update)]
+                value = sum(parts, NOTHING).plus(1.0 - len(parts))
+            case Or():
+                value = self._count(update)
+            case _:
+                value = self.truth(update)
+        twice = (2.0 * value).plus(-0.5)
+        return self._unit(twice, f"{name} becomes, roughly") - self._unit(twice.plus(-1.0), f"{name}, surplus")
 
     def _wind_up(self, written: dict[str, Settled]) -> None:
         """The clock, and the registers that it writes."""
@@ -501,7 +566,7 @@ class Circuit:
         self.channels |= {"clock.on": on, "clock.twice": on - 1.0}
         for name, value in written.items():
             # What is written has not settled before the last micro-step, and may be more than the register holds.
-            room = UNSETTLED * _room(*value_range(self._registers[name]))
+            room = max(_room(0, self._bound(value.form)), 2 * _room(*value_range(self._registers[name])))
             self.channels[f"{name}.new"] = value.form - room * channel("clock.closed")
             self.channels[f"{name}.old"] = channel(f"{name}.new") + channel(f"{name}.old") - room * last
 
@@ -511,8 +576,10 @@ def _room(low: float, high: float) -> float:
     return 2.0 ** math.ceil(math.log2(max(high - low, 1e-9)))
 
 
-def _reads(expression: Expression) -> list[Read]:
-    return [part for part in walk(expression) if isinstance(part, Read)]
+def _places(expression: Expression) -> set[str]:
+    """Where an expression reads; whether a select found nobody is read at the node that asks."""
+    parts = walk(expression)
+    return {p.place for p in parts if isinstance(p, Read)} | {p.select for p in parts if isinstance(p, IsMe)}
 
 
 def _disjuncts(expression: Expression) -> tuple[Expression, ...]:

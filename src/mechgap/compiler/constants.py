@@ -64,7 +64,7 @@ def exact_margin(max_nodes: int, dtype: str) -> float:
 
 def check_positions(numbers: Numbers) -> None:
     """A node is known by its position, so positions must differ by more than rounding."""
-    least = 4 * numbers.roundoff
+    least = 8 * numbers.roundoff
     if numbers.min_gap < least:
         raise PrecisionError(
             f"Nodes are known by positions that differ by {numbers.min_gap:.3g} (n <= {numbers.max_nodes}), but "

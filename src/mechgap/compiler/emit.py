@@ -9,7 +9,6 @@ import numpy as np
 
 from mechgap.compiler.affine import Affine
 from mechgap.compiler.attention import Unit
-from mechgap.compiler.errors import ChannelOverflow
 from mechgap.compiler.layout import SENDER, SENDER_EDGE
 from mechgap.compiler.readout import Classified, Pointer, Pooled, Readout
 from mechgap.compiler.readout import Linear as LinearReadout
@@ -101,14 +100,6 @@ class Emitter:
 
     def __init__(self, plan: Plan, config: NetConfig, dtype: str):
         self.plan, self.config, self.dtype, self.width = plan, config, dtype, config.hidden
-        needs = plan.needs(config.heads)
-        if max(needs.values()) > self.width:
-            listed = ", ".join(f"{k} {v}" for k, v in needs.items())
-            among = "" if config.heads == 1 else f" with {config.heads} heads"
-            raise ChannelOverflow(
-                f"hidden = {self.width} is too small: the program needs {max(needs.values())} channels{among} "
-                f"({listed}). Compile with hidden={plan.least_width} or more."
-            )
         self.hidden = self._places()
         self.features = {
             location: {name: i for i, name in enumerate(plan.inputs(location))}

@@ -273,7 +273,7 @@ def _declared(program: GraphProgram, place: str, name: str) -> tuple[float, floa
     weights = dict(program.weights)
     if name in weights:
         return weights[name]
-    if "edge" in place and program.spec[name].kind == Kind.SCALAR:
+    if name not in ("id", "pos", "found") and program.spec[name].kind == Kind.SCALAR:
         raise NotExpressible(
             f"'{place}.{name}' is read, but its range is not declared. Add weights={{'{name}': (low, high)}}."
         )

@@ -12,7 +12,7 @@ from mechgap.compiler.certificate import Certificate, make_certificate
 from mechgap.compiler.circuit import Circuit
 from mechgap.compiler.constants import Numbers, check_positions, exact_margin
 from mechgap.compiler.emit import Emitter, LayerNormPlan, Plan
-from mechgap.compiler.errors import DomainError, NotExpressible
+from mechgap.compiler.errors import ChannelOverflow, DomainError, NotExpressible
 from mechgap.compiler.layout import Reader, lay_out
 from mechgap.compiler.readout import Readout, Shows, lower_readout
 from mechgap.compiler.updates import lower_updates, slow_channels
@@ -103,7 +103,19 @@ class Compiled:
         if inputs["pos"].min() < 0 or inputs["pos"].max() > 1:
             outside = inputs["pos"][(inputs["pos"] < 0) | (inputs["pos"] > 1)].ravel()[0]
             raise DomainError(f"Positions must lie in [0, 1]; got {outside:.6g}. Scale them, e.g. i/n.")
-        gaps = np.diff(np.sort(inputs["pos"], axis=-1), axis=-1)
+        gaps = np.diff(inputs["pos"], axis=-1)
+        if n > 1 and gaps.min() <= 0:
+            raise DomainError(
+                "Positions must rise from node to node: the lowest node is the one of the lowest position."
+            )
+        for name, (low, high) in self.program.weights:
+            x = inputs[name][inputs[name] != 0] if name == "A" else inputs[name]
+            if x.size and (x.min() < low or x.max() > high):
+                outside = x[(x < low) | (x > high)].ravel()[0]
+                raise DomainError(
+                    f"Input {name!r} is declared to lie in [{low:g}, {high:g}]; got {outside:.6g}. Scale it, or "
+                    f"declare a wider range: weights={{{name!r}: (low, high)}}."
+                )
         if n > 1 and gaps.min() < least * (1 - 1e-6):
             raise DomainError(
                 f"Two positions differ by {gaps.min():.3g}, but this network tells positions apart that differ by "
@@ -153,7 +165,7 @@ def compile_graph_program(
         plan, selects = _planned(program, numbers, layer_norm)
     config = NetConfig(
         hidden=hidden,
-        heads=next(h for h in range(plan.heads, hidden + plan.heads) if hidden % h == 0 or h >= hidden),
+        heads=_heads(plan, hidden),
         message_passing_steps=plan.micro_steps,
         use_layer_norm=layer_norm,
         edge_info=plan.uses_edge_info,
@@ -166,6 +178,21 @@ def compile_graph_program(
         network = Emitter(plan, config, dtype).network()
     compiled = Compiled(program, network, plan, selects, numbers)
     return compiled if certify == "none" else replace(compiled, certificate=make_certificate(compiled, certify))
+
+
+def _heads(plan: Plan, hidden: int) -> int:
+    """The smallest number of heads that divides the hidden size and leaves every head room enough."""
+    fitting = [h for h in range(plan.heads, hidden + 1) if hidden % h == 0]
+    roomy = [h for h in fitting if max(plan.needs(h).values()) <= hidden]
+    if roomy:
+        return roomy[0]
+    needs = plan.needs(plan.heads)
+    listed = ", ".join(f"{k} {v}" for k, v in needs.items())
+    among = "" if plan.heads == 1 else f" in equal parts for {plan.heads} heads or some more"
+    raise ChannelOverflow(
+        f"hidden = {hidden} is too small: the program needs {max(needs.values())} channels{among} ({listed}). "
+        f"Compile with hidden={plan.least_width}."
+    )
 
 
 def _check_arguments(hidden: Any, max_nodes: Any, min_gap: Any, dtype: Any, margin: Any, certify: Any) -> None:

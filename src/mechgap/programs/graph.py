@@ -279,6 +279,13 @@ def _problems(program: GraphProgram) -> Iterator[str]:
     own = [*names, *lets, *(s.name for s in program.selects)]
     if len(set(own)) != len(own):
         yield "every variable, let and select needs a name of its own."
+    taken = {"me", "other", "edge", "back_edge", "id", "found", "clock", *program.spec.names(Stage.INPUT)} & set(own)
+    if taken:
+        yield f"{', '.join(sorted(taken))}: that is the name of an input, or means something else."
+    first = {"me": nodes - set(names) - set(lets), **senders}
+    for variable in program.state:
+        yield from _unknown(variable.init, first, f"the start of {variable.name!r}")
+        yield from _early(variable, program)
     if program.compared not in [s.name for s in program.selects]:
         yield f"compared names the select {program.compared!r}; there are {[s.name for s in program.selects]}."
     for select in (s for main in program.selects for s in (main, *main.idle)):
@@ -292,11 +299,25 @@ def _problems(program: GraphProgram) -> Iterator[str]:
         yield f"updates must give each of {names} once; got {[k for k, _ in program.updates]}."
     for group, owner in ((program.updates, "update"), (program.hints, "hint"), (program.outputs, "output")):
         for name, value in group:
-            yield from _unknown(value, known if owner == "update" else {"me": nodes}, f"{owner} {name!r}")
+            kept = {"me": nodes - set(lets)}
+            yield from _unknown(value, known if owner == "update" else kept, f"{owner} {name!r}")
     for stage, given in ((Stage.HINT, program.hints), (Stage.OUTPUT, program.outputs)):
         if {k for k, _ in given} != set(program.spec.names(stage)):
             yield f"{stage}s must be {list(program.spec.names(stage))}; got {[k for k, _ in given]}."
     yield from _circles(program)
+
+
+def _early(variable: StateVariable, program: GraphProgram) -> Iterator[str]:
+    """A variable starts before there is a state: from inputs, and from selects that read nothing else."""
+    kept = {v.name for v in (*program.state, *program.lets)}
+    reads = [part for part in walk(variable.init) if isinstance(part, Read)]
+    heard = {part.name for part in reads} & kept
+    for name in {part.place for part in reads} & {s.name for s in program.selects}:
+        select = program.select(name)
+        parts = [p for e in (select.key, select.where) for p in walk(e) if isinstance(p, Read)]
+        heard |= {p.name for p in parts} & kept
+    if heard:
+        yield f"{variable.name!r} starts from {', '.join(sorted(heard))}, which is not there yet; start from inputs."
 
 
 def _circles(program: GraphProgram) -> Iterator[str]:

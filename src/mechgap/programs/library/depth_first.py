@@ -70,7 +70,7 @@ def dfs(max_nodes: int = 1024) -> GraphProgram:
             "s_prev": when(me.is_child, me.at, when(me.popped & me.top, me.id, me.s_prev)),
             "d": when(me.is_found, now, me.d),
             "f": when(me.is_left, now, me.f),
-            "time": me.time + TICK * (me.entered | me.pops),
+            "time": me.time + TICK * me.entered + TICK * me.pops,  # never both
         },
         hints={
             "pi_h": me.pi,
