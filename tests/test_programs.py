@@ -99,7 +99,7 @@ def test_the_other_selects() -> None:
     for i in range(3):
         path[0, i, i + 1] = path[0, i + 1, i] = 1
     inputs = {"A": path, "s": one_hot(0, 4)}
-    follow = match("found", other.id.equals(me.id + 1))
+    follow = match("follow", other.id.equals(me.id + 1))
     assert listen(follow, pi=follow.id).interpret(**inputs).outputs["pi"][0].tolist() == [1, 2, 3, 3]
     some = Select(SelectKind.ANY, "some", other.reach)
     assert listen(some, reach=me.reach | some.found).interpret(**inputs, steps=2).hints["reach_h"][1, 0].tolist() == [
