@@ -357,6 +357,18 @@ def test_edges_of_any_weight_are_weighed(span: float, max_nodes: int) -> None:
     assert compare(compiled, meant, compiled.run_like(meant)).error <= 2e-6 * span
 
 
+def test_an_edge_to_one_of_several_is_refused() -> None:
+    crowd = argmin("crowd", other.id, where=other.many & edge.adj & ~me.many)
+    program = small(
+        (FLAG, TO, Bool("many", me.pos < 0.5)),
+        (crowd,),
+        {"flag": crowd.edge.A < 0.5, "to": me.to, "many": me.many},
+    )
+    compiled = mg.compile(program, hidden=None, max_nodes=16, certify="none")
+    with pytest.raises(DomainError, match=r"reads the edge to a sender that 3 nodes could be"):
+        compiled.run(steps=3, **drawn("bellman_ford", 5, 4))
+
+
 def test_too_few_channels_and_too_fine_positions() -> None:
     with pytest.raises(ChannelOverflow, match=r"hidden = 64 is too small: the program needs 128 channels in equal"):
         mg.compile("dfs", hidden=64, max_nodes=16)

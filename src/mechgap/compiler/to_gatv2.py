@@ -71,6 +71,11 @@ class Compiled:
                 one number of frames serves many batches with one compilation.
         """
         self.check_domain(meant.inputs)
+        if self.plan.micro_steps > 1 and meant.marked.max(initial=0) > 1:
+            raise DomainError(
+                f"Program {self.program.name!r} reads the edge to a sender that {meant.marked.max()} nodes could be; "
+                f"the network can weigh it only where one node at a time has what the select's where asks of the other."
+            )
         first = {name: meant.hints[name][0] for name in self.program.spec.names(Stage.HINT)}
         double = self.numbers.dtype == "float64"
         with jax.enable_x64(double):

@@ -22,6 +22,8 @@ from mechgap.programs.expressions import (
     Scaled,
     Sum,
     When,
+    conjuncts,
+    walk,
 )
 from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind
 from mechgap.trace import Kind, Location, Stage, Trace, make_trace
@@ -39,6 +41,7 @@ class Interpretation(Trace):
         tied: [T-1, selects, B, N], whether the choice was made among equal keys.
         equivalents: name -> α* of the same shape as `attention` with other choices on idle rows, as `Select.idle` says.
         closest: [T-1, B, N], how far apart the closest two numbers were that the node compared, equal ones left out.
+        marked: [T-1, B], how many nodes had what a sender must have whose edge is read, at most.
     """
 
     decisive: Any = None
@@ -46,6 +49,7 @@ class Interpretation(Trace):
     tied: Any = None
     equivalents: Any = None
     closest: Any = None
+    marked: Any = None
 
 
 def interpret(program: GraphProgram, inputs: Mapping[str, Any], steps: int | None = None) -> Interpretation:
@@ -90,6 +94,7 @@ class _Step(dict):
         self.lets = {let.name: let for let in program.lets}
         self.program = program
         self.closest = np.full(constant["me.pos"].shape, np.inf)
+        self.marked = np.zeros(len(constant["me.pos"]), int)
         self.records: dict[str, dict[str, np.ndarray]] = {}
 
     def __missing__(self, key: str) -> np.ndarray:
@@ -112,6 +117,7 @@ class _Step(dict):
         if name == "found":
             return self.record(select.name)["decisive"][..., None]
         if place.endswith(".edge"):  # an edge to nobody weighs nothing
+            self._count_marks(select)
             return self._heard(select, self[f"edge.{name}"]) * self.record(select.name)["decisive"][..., None]
         return self._heard(select, self[f"other.{name}"])
 
@@ -126,6 +132,13 @@ class _Step(dict):
         if np.result_type(a, b).kind == "f" and np.broadcast_shapes(a.shape, b.shape) == self.closest.shape:
             self.closest = np.minimum(self.closest, np.where(a == b, np.inf, np.abs(a - b)))
         return a < b
+
+    def _count_marks(self, select: Select) -> None:
+        asked = [c for c in conjuncts(select.where) if {p.place for p in walk(c) if isinstance(p, Read)} == {"other"}]
+        batch, n, _ = self["me.pos"].shape
+        marks = [np.broadcast_to(_evaluate(c, self) != 0, (batch, 1, n)) for c in asked]
+        if marks:
+            self.marked = np.maximum(self.marked, np.all(marks, axis=0).sum(axis=(1, 2)))
 
     def _heard(self, select: Select, x: np.ndarray) -> np.ndarray:
         """What a node hears of a value [B, 1 or n, n]: the chosen sender's, [B, n, 1], or the average."""
@@ -150,7 +163,7 @@ def _step(program: GraphProgram, constant: Values, state: Values) -> tuple[Value
     # A select without a choice of some name keeps its own α* there.
     keys = dict.fromkeys(key for r in records for key in r)
     stacked = {key: np.stack([r.get(key, r["attention"]) for r in records], axis=1) for key in keys}
-    return state, stacked | {"closest": env.closest[..., 0]}
+    return state, stacked | {"closest": env.closest[..., 0], "marked": env.marked}
 
 
 def _choose(program: GraphProgram, select: Select, env: _Step) -> dict[str, np.ndarray]:
@@ -301,4 +314,6 @@ def _record(
     fields: dict[str, Any] = {name: getattr(trace, name) for name in ("spec", "inputs", "hints", "outputs", "lengths")}
     equivalents = {name: looks[key] for key, name in names.items()}
     closest = np.stack([r["closest"] for r in records]) if records else np.zeros((0, batch, n))
-    return Interpretation(**fields, attention=looks["attention"], equivalents=equivalents, closest=closest, **decided)
+    marked = np.stack([r["marked"] for r in records]) if records else np.zeros((0, batch), int)
+    fields |= {"attention": looks["attention"], "equivalents": equivalents, "closest": closest, "marked": marked}
+    return Interpretation(**fields, **decided)
