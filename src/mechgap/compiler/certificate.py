@@ -283,11 +283,8 @@ def _range(variable: Any) -> tuple[float, float]:
 def _domain(compiled: "Compiled") -> dict[str, Any]:
     numbers, selects = compiled.numbers, compiled.selects
     ranges = [str(v).split(" = ")[0] for v in compiled.program.state if hasattr(v, "high")]
-    told_apart = [s.resolution for s in selects if not s.node_key] + [compiled.plan.tells_apart] * bool(
-        compiled.plan.tells_apart
-    )
-    finest = max(told_apart, default=None)
-    kind = "nodes" if finest is None else f"numbers at least {finest:.3g} apart"
+    apart = max([compiled.plan.tells_apart, *(s.resolution for s in selects if not s.node_key)])
+    kind = f"numbers at least {apart:.3g} apart" if apart else "nodes"
     resolved = all(s.resolves_ties for s in selects)
     return {
         "nodes": f"up to {numbers.max_nodes}, positions at least {numbers.min_gap:.3g} apart",

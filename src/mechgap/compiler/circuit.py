@@ -14,6 +14,7 @@ all registers take their new values at once. All micro-steps have the same weigh
 | anything else     | the expression that it is named after, or a part of one                                 |
 
 A truth value is 0 or 1 up to rounding, and every use of one tolerates that: a conjunction of m is relu(2 Σ - 2 m + 1).
+Where one is kept, it is made exactly 0 or 1, so that rounding does not grow from frame to frame.
 """
 
 import math
@@ -41,6 +42,7 @@ from mechgap.programs.expressions import (
     When,
     children,
     conjuncts,
+    places,
     replaced,
     walk,
 )
@@ -103,22 +105,20 @@ class Circuit:
         self._units: dict[tuple[Affine, int], Settled] = {}
         self._numbers: dict[Expression, Settled] = {}
         self._truths: dict[Expression, Settled] = {}
-        self._lowered: dict[str, tuple[Lowered, int]] = {}
+        self._lowered: dict[str, Lowered] = {}
         self._inputs = {v.name: v for v in program.spec.at(Stage.INPUT)}
         self._registers = {v.name: v for v in program.state}
         self._lets = {v.name: v for v in program.lets}
         self._order = [select.name for select in program.selects]
         self._weighing: tuple[Unit, ...] = ()  # of heads that come after those of the selects
-        self._scales = 0
         self.tells_apart = 0.0
         self._bounds: dict[str, float] = {}
         self._check_kinds()
         written = {name: self._written(name, update) for name, update in program.updates}
-        attended = [self._attended(select.name) for select in program.selects]
-        levels = [value.level for value in written.values()] + [level for _, level in attended]
+        self.selects = tuple(self._attended(select.name) for select in program.selects)
+        levels = [value.level for value in written.values()] + [select.micro_step for select in self.selects]
         self.micro_steps = max(2, 1 + max(levels))
         self._wind_up(written)
-        self.selects = tuple(lowered for lowered, _ in attended)
         self.attention = (*(unit for select in self.selects for unit in select.units), *self._weighing)
 
     @property
@@ -189,7 +189,7 @@ class Circuit:
         select, _, along = place.partition(".")
         if along:
             return self._weighed(self.program.select(select), name)
-        own, level = self._read(ME, name), self._attended(select)[1]
+        own, level = self._read(ME, name), self._attended(select).micro_step
         low, _ = interval(Read(ME, name), self.program)
         heard = Settled(own.form.at(SENDER), max(level, own.level)).plus(-low)
         return self._unit(heard, f"{place}.{name}", self._order.index(select)).plus(low)
@@ -202,7 +202,7 @@ class Circuit:
         A than a was: by the cube of the distance. Three heads with ever larger ε come down to rounding.
         """
         asked = conjuncts(select.where)
-        marks = [c for c in asked if _places(c) == {OTHER}]
+        marks = [c for c in asked if places(c) == {OTHER}]
         if not any(~replaced(mark, OTHER, ME) in asked for mark in marks):
             raise NotExpressible(
                 f"'{select.name}.edge.{name}' is the weight of an edge to a sender that nothing marks; a weight can be "
@@ -215,8 +215,7 @@ class Circuit:
         weight, said, fails = Affine({Feature(EDGE, name): 1.0}), self.truth(mark), self.closed(mark)
         slopes = self._slopes(select, off, high - low)
         for slope in slopes:
-            head = len(self._order) + self._scales
-            self._scales += 1
+            head = len(self._order) + len({unit.head for unit in self._weighing})
             tilt = slope * (weight - found.form)
             self._weighing += weigh(tilt, fails.form.at(OTHER), slope * 2 * (high - low), head, self.numbers)
             level = max(found.level, fails.level, said.level)
@@ -360,7 +359,7 @@ class Circuit:
         """
         if select.kind == SelectKind.MATCH:
             return ONE
-        asked = [c for c in conjuncts(select.where) if EDGE not in _places(c)]
+        asked = [c for c in conjuncts(select.where) if EDGE not in places(c)]
         return self.truth(_all([replaced(condition, OTHER, select.name) for condition in asked]))
 
     # Kinds: a node is kept as a position, so it can be copied and compared with nodes, but is no number
@@ -409,13 +408,13 @@ class Circuit:
 
     # Attention
 
-    def _attended(self, name: str) -> tuple[Lowered, int]:
-        """A select's attention channels, and the micro-step from which on they are right."""
+    def _attended(self, name: str) -> Lowered:
+        """A select's attention channels, right from its micro-step on."""
         if name not in self._lowered:
             select, head = self.program.select(name), self._order.index(name)
             lowered, level = self._attention(select)
             units = tuple(replace(unit, head=head) for unit in lowered.units)
-            self._lowered[name] = replace(lowered, units=units, head=head, micro_step=level), level
+            self._lowered[name] = replace(lowered, units=units, head=head, micro_step=level)
         return self._lowered[name]
 
     def _attention(self, select: Select) -> tuple[Lowered, int]:
@@ -447,7 +446,7 @@ class Circuit:
         failures = self._failures(select)
         if select.key == Read(OTHER, "id"):
             return by_position(select, failures.form, self.numbers), failures.level
-        if _places(select.key) != {OTHER}:
+        if places(select.key) != {OTHER}:
             raise NotExpressible(f"Select '{select}': with several selects a key is a value of the other node alone.")
         if self._is_node(select.key):
             raise NotExpressible(
@@ -463,7 +462,7 @@ class Circuit:
         """The node that I hold and look for: it is always there, so that somebody is always found."""
         if self.program.full and isinstance(select.key, Equal) and not conjuncts(select.where):
             for theirs, mine in ((select.key.left, select.key.right), (select.key.right, select.key.left)):
-                if theirs == Read(OTHER, "id") and OTHER not in _places(mine) and self._is_node(mine):
+                if theirs == Read(OTHER, "id") and OTHER not in places(mine) and self._is_node(mine):
                     return self.number(mine)
         raise NotExpressible(
             f"Select '{select}': a match is other.id.equals(a node of mine), among all nodes (full=True), and no more."
@@ -473,15 +472,15 @@ class Circuit:
         """How many of a select's conditions fail, as a form over me, other and their edge."""
         total = NOTHING if self.program.full else ONE - Settled(Affine({Feature(EDGE, "adj"): 1.0}))
         for condition in conjuncts(select.where):
-            places = _places(condition)
-            if places == {OTHER}:
+            at = places(condition)
+            if at == {OTHER}:
                 theirs = self.closed(replaced(condition, OTHER, ME))
                 total = total + Settled(theirs.form.at(OTHER), theirs.level)
-            elif OTHER not in places and EDGE not in places and "back_edge" not in places:
+            elif not at & {OTHER, EDGE, "back_edge"}:
                 total = total + self.closed(condition)
             elif condition == Read(EDGE, "adj"):
                 total = total + ONE - Settled(Affine({Feature(EDGE, "adj"): 1.0}))
-            elif EDGE in places or "back_edge" in places:
+            elif at & {EDGE, "back_edge"}:
                 raise NotExpressible(
                     f"'{condition}' in the where of {select.name!r}: of an edge, only edge.adj can be a condition."
                 )
@@ -574,12 +573,6 @@ class Circuit:
 def _room(low: float, high: float) -> float:
     """A power of two that closes any value of a range."""
     return 2.0 ** math.ceil(math.log2(max(high - low, 1e-9)))
-
-
-def _places(expression: Expression) -> set[str]:
-    """Where an expression reads; whether a select found nobody is read at the node that asks."""
-    parts = walk(expression)
-    return {p.place for p in parts if isinstance(p, Read)} | {p.select for p in parts if isinstance(p, IsMe)}
 
 
 def _disjuncts(expression: Expression) -> tuple[Expression, ...]:

@@ -112,7 +112,7 @@ def lay_out(program: GraphProgram) -> dict[str, Storage]:
     storages = {v.name: _storage(program, select, v, dict(program.updates)[v.name]) for v in program.state}
     for name, update in program.updates:
         _check_reads(f"update '{name}' = {update}", update, storages, own=name)
-    for part in (select.key, select.where, select.bound):
+    for part in select.parts:
         _check_reads(f"select '{select}'", part, storages, own=None)
     return storages
 
@@ -283,8 +283,7 @@ def _declared(program: GraphProgram, place: str, name: str) -> tuple[float, floa
 def _check_arithmetic(program: GraphProgram, select: Select) -> None:
     """No products; and a node is kept as a position, so it can be copied and compared, but not added up or scaled."""
     nodes = {"id", *(v.name for v in program.state if isinstance(v, Node))}
-    expressions = [select.key, select.where, *([] if select.bound is None else [select.bound])]
-    for part in (p for e in (*expressions, *(u for _, u in program.updates)) for p in walk(e)):
+    for part in (p for e in (*select.parts, *(u for _, u in program.updates)) for p in walk(e)):
         if isinstance(part, Product):
             raise no_product(part)
         operands = children(part) if isinstance(part, Sum | Scaled) else ()
@@ -298,8 +297,8 @@ def _check_arithmetic(program: GraphProgram, select: Select) -> None:
             raise NotExpressible(f"'{variable}' starts from a node, which is known only by its position.")
 
 
-def _check_reads(where: str, expression: Expression | None, storages: dict[str, Storage], own: str | None) -> None:
-    for part in walk(expression) if expression is not None else ():
+def _check_reads(where: str, expression: Expression, storages: dict[str, Storage], own: str | None) -> None:
+    for part in walk(expression):
         if not isinstance(part, Read):
             continue
         if part.name in storages and not storages[part.name].readable and part.name != own:

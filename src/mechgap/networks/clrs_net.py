@@ -34,7 +34,7 @@ class Replacement(NamedTuple):
     """Attention that is put in place of a network's own, at chosen rows of chosen hint steps."""
 
     coefficients: Float[Array, "steps k heads n n"]
-    where: Bool[Array, "steps #k #heads n"]
+    where: Bool[Array, "steps k heads n"]
 
 
 class Prediction(NamedTuple):
@@ -228,9 +228,7 @@ class _Run:
     ) -> tuple[Array, Any]:
         seen = []
         for k in range(self.config.message_passing_steps):
-            given = None
-            if replacement is not None:
-                given = replacement.coefficients[k], replacement.where[k % len(replacement.where)]
+            given = None if replacement is None else (replacement.coefficients[k], replacement.where[k])
             hidden, attention = self.processor(*features, joined, hidden, given)
             seen.append(Activations(hidden, *attention))
         if isinstance(record, bool):

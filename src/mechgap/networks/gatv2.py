@@ -121,7 +121,7 @@ class GATv2(eqx.Module):
         graph: Float[Array, " graph_width"],
         adjacency: Bool[Array, "n n"] | Float[Array, "n n"],
         hidden: Float[Array, "n s"],
-        given: tuple[Float[Array, "heads n n"], Bool[Array, "#heads n"]] | None = None,
+        given: tuple[Float[Array, "heads n n"], Bool[Array, "heads n"]] | None = None,
     ) -> tuple[Float[Array, "n s"], Attention]:
         """The next hidden state, and the attention that made it.
 

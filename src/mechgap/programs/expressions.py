@@ -253,6 +253,12 @@ def walk(expression: Expression) -> tuple[Expression, ...]:
     return (expression, *(inner for child in children(expression) for inner in walk(child)))
 
 
+def places(expression: Expression) -> set[str]:
+    """Where an expression reads; whether a select found nobody is read at the node that asks."""
+    parts = walk(expression)
+    return {p.place for p in parts if isinstance(p, Read)} | {p.select for p in parts if isinstance(p, IsMe)}
+
+
 def replaced(expression: Expression, old: str, new: str) -> Expression:
     """The same tree with every read at place `old` moved to place `new` (and the edge of a select with its sender)."""
     if isinstance(expression, Read):

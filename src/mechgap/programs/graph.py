@@ -31,6 +31,7 @@ from mechgap.programs.expressions import (
     Read,
     lift,
     me,
+    places,
     walk,
 )
 from mechgap.trace import Spec, Stage
@@ -142,6 +143,11 @@ class Select:
     where: Expression = ALWAYS
     bound: Expression | None = None
     idle: tuple["Select", ...] = ()
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The expressions that decide."""
+        return (self.key, self.where) if self.bound is None else (self.key, self.where, self.bound)
 
     @property
     def edge(self) -> Any:
@@ -309,35 +315,31 @@ def _problems(program: GraphProgram) -> Iterator[str]:
 
 def _early(variable: StateVariable, program: GraphProgram) -> Iterator[str]:
     """A variable starts before there is a state: from inputs, and from selects that read nothing else."""
-    kept = {v.name for v in (*program.state, *program.lets)}
-    reads = [part for part in walk(variable.init) if isinstance(part, Read)]
-    heard = {part.name for part in reads} & kept
-    for name in {part.place for part in reads} & {s.name for s in program.selects}:
-        select = program.select(name)
-        parts = [p for e in (select.key, select.where) for p in walk(e) if isinstance(p, Read)]
-        heard |= {p.name for p in parts} & kept
-    if heard:
-        yield f"{variable.name!r} starts from {', '.join(sorted(heard))}, which is not there yet; start from inputs."
+    kept = _behind(program, (variable.init,)) & {v.name for v in program.state}
+    if kept:
+        yield f"{variable.name!r} starts from {', '.join(sorted(kept))}, which is not there yet; start from inputs."
+
+
+def _behind(
+    program: GraphProgram, expressions: tuple[Expression, ...], known: frozenset[str] = frozenset()
+) -> set[str]:
+    """All variables, lets and selects that expressions depend on, also through others."""
+    inside = {v.name: (v.init,) for v in program.lets} | {s.name: s.parts for s in program.selects}
+    parts = [part for expression in expressions for part in walk(expression)]
+    named = {p.name for p in parts if isinstance(p, Read)} | {
+        place.removesuffix(".edge") for expression in expressions for place in places(expression)
+    }
+    found = named & ({v.name for v in program.state} | set(inside))
+    more = [_behind(program, inside[name], known | found) for name in found - known if name in inside]
+    return found.union(*more)
 
 
 def _circles(program: GraphProgram) -> Iterator[str]:
-    """Lets and selects that wait for each other."""
-    selects = {s.name: s for s in program.selects}
-    waits = {v.name: [v.init] for v in program.lets} | {
-        s.name: [s.key, s.where, *([] if s.bound is None else [s.bound])] for s in program.selects
-    }
-
-    def needs(name: str) -> set[str]:
-        parts = [part for expression in waits[name] for part in walk(expression)]
-        places = {p.place.removesuffix(".edge") for p in parts if isinstance(p, Read)} & set(selects)
-        heard = {p.name for p in parts if isinstance(p, Read)} & {v.name for v in program.lets}
-        return places | heard | {p.select for p in parts if isinstance(p, IsMe)}
-
-    ready: set[str] = set()
-    while more := {name for name in waits if name not in ready and needs(name) <= ready}:
-        ready |= more
-    if set(waits) - ready:
-        yield f"these wait for each other: {', '.join(sorted(set(waits) - ready))}. Keep one of them in the state."
+    """Lets and selects that wait for themselves, also through others."""
+    inside = {v.name: (v.init,) for v in program.lets} | {s.name: s.parts for s in program.selects}
+    waiting = sorted(name for name, parts in inside.items() if name in _behind(program, parts))
+    if waiting:
+        yield f"these wait for each other: {', '.join(waiting)}. Keep one of them in the state."
 
 
 def _unknown(expression: Expression | None, known: dict[str, set[str]], where: str) -> Iterator[str]:

@@ -23,7 +23,7 @@ from mechgap.programs.expressions import (
     Sum,
     When,
     conjuncts,
-    walk,
+    places,
 )
 from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind
 from mechgap.trace import Kind, Location, Stage, Trace, make_trace
@@ -134,7 +134,7 @@ class _Step(dict):
         return a < b
 
     def _count_marks(self, select: Select) -> None:
-        asked = [c for c in conjuncts(select.where) if {p.place for p in walk(c) if isinstance(p, Read)} == {"other"}]
+        asked = [c for c in conjuncts(select.where) if places(c) == {"other"}]
         batch, n, _ = self["me.pos"].shape
         marks = [np.broadcast_to(_evaluate(c, self) != 0, (batch, 1, n)) for c in asked]
         if marks:

@@ -88,14 +88,13 @@ def render(folders: Sequence[Path], note: str = "") -> str:
             f"Curves are drawn from folders with {FILE}, which trainings on parity write (mechgap alta train, mechgap "
             f"alta supervise); {given}."
         )
-    known, table = _read(folders), study_table(folders)
-    shown = [i for i in range(len(table.header)) if i == 0 or any(row[i] for row in table.rows)]
+    known, table = _read(folders), study_table(folders).cropped()
     values = {
         "title": "Trained on short texts, tested on longer ones",
         "note": note,
         "names": [(training.label, *_style(i)) for i, training in enumerate(known)],
-        "header": [table.header[i] for i in shown],
-        "rows": [[row[i] for i in shown] for row in table.rows],
+        "header": table.header,
+        "rows": table.rows,
         "worded": WORDED,
         "figures": [_figure(kind, known) for kind in FIGURES],
         "numbers": [_numbers(kind, known) for kind in FIGURES],

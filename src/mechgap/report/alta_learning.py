@@ -49,10 +49,10 @@ def print_summary(folder: Path) -> None:
 
 def rich_table(found: Details) -> Table:
     """A table for a terminal; columns that are empty throughout are left out."""
-    shown = [i for i in range(len(found.header)) if i == 0 or any(row[i] for row in found.rows)]
+    found = found.cropped()
     table = Table(title=found.title, title_justify="left")
-    for i in shown:
-        table.add_column(found.header[i], overflow="fold")
+    for name in found.header:
+        table.add_column(name, overflow="fold")
     for row in found.rows:
-        table.add_row(*(row[i] for i in shown))
+        table.add_row(*row)
     return table

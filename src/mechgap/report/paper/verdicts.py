@@ -10,7 +10,7 @@ too small to compare  the settings are not the paper's (the quick preset); fewer
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,12 @@ class Details:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+
+    def cropped(self) -> "Details":
+        """Without the columns, but for the first, that are empty throughout."""
+        shown = [i for i in range(len(self.header)) if i == 0 or any(row[i] for row in self.rows)]
+        rows = tuple(tuple(row[i] for i in shown) for row in self.rows)
+        return replace(self, header=tuple(self.header[i] for i in shown), rows=rows)
 
 
 Found = tuple[list[Line], list[Details]]
