@@ -16,7 +16,7 @@ from mechgap.compiler.certificate import compare
 from mechgap.compiler.errors import ChannelOverflow, DomainError, NotExpressible, PrecisionError
 from mechgap.interop.exports import export_program
 from mechgap.networks import run
-from mechgap.programs.expressions import edge, maximum, me, minimum, other, when
+from mechgap.programs.expressions import edge, lift, maximum, me, minimum, other, when
 from mechgap.programs.graph import (
     ALWAYS,
     Bool,
@@ -177,6 +177,12 @@ SMALL = {
         },
         lets=(Bool("marks", source.found & me.id.equals(source.id)),),
     ),
+    "a select that nothing needs, and constants": small(
+        (Bool("flag"), Node("to")),
+        (source, argmin("deep", other.id, where=other.second)),
+        {"flag": (lift(1) & lift(1)) & ~(lift(0) < lift(0)) & ~me.flag, "to": source.id},
+        lets=(Bool("once", me.id.equals(source.id)), Bool("second", me.once & ~me.flag)),
+    ),
     "only neighbours, and a default": small(
         (Bool("flag", me.s), Node("to")),
         (lower, upper),
@@ -226,6 +232,21 @@ REFUSED = {
         small((FLAG, TO), (source, argmax("x", other.id, where=(other.id < me.id) & other.flag)), {**KEPT, "to": x.id}),
         NotExpressible,
         r"a node finds the next one to its left or right among all nodes \(full=True\), whoever that is",
+    ),
+    "left among neighbours": (
+        small((FLAG, TO), (source, argmax("x", other.id, where=other.id < me.id)), {**KEPT, "to": x.id}, full=False),
+        NotExpressible,
+        r"among all nodes \(full=True\), whoever that is",
+    ),
+    "a match among neighbours": (
+        small((FLAG, TO), (source, match("x", other.id.equals(me.to))), {**KEPT, "to": x.id}, full=False),
+        NotExpressible,
+        r"a match is other.id.equals\(a node of mine\), among all nodes",
+    ),
+    "whether I found somebody, asked of the other": (
+        small((FLAG, TO), (source, argmin("x", other.id, where=other.flag | source.is_me)), {**KEPT, "to": x.id}),
+        NotExpressible,
+        r"a condition asks about me or about the other, not about both",
     ),
     "a match of numbers": (
         small((FLAG, TO), (source, match("x", other.pos.equals(me.pos))), {**KEPT, "to": x.id}),

@@ -158,6 +158,22 @@ ILL_FORMED = {
         {"lets": (Node("first", Read("parent", "pi")),), "selects": (match("parent", other.id.equals(me.first)),)},
         r"these wait for each other: first, parent. Keep one of them in the state",
     ),
+    "a start from the state": (
+        {"state": (Bool("reach", me.s), Node("pi", Read("parent", "pi")))},
+        r"'pi' starts from pi, reach, which is not there yet; start from inputs",
+    ),
+    "a start from nothing": (
+        {"state": (Bool("reach", me.nothing), Node("pi"))},
+        r"the start of 'reach' reads 'me.nothing', but me has only",
+    ),
+    "a name that means something": (
+        {"selects": (argmin("clock", other.id),)},
+        r"clock: that is the name of an input, or means something else",
+    ),
+    "a hint that shows a let": (
+        {"lets": (Bool("lit", me.reach),), "hints": {"reach_h": me.lit, "pi_h": me.pi}},
+        r"hint 'reach_h' reads 'me.lit', but me has only",
+    ),
     "compared": ({"compared": "via"}, r"compared names the select 'via'; there are \['parent'\]"),
     "no state": ({"state": ()}, r"a program needs the inputs 'pos' and 'adj', a state variable and a select"),
     "same name": ({"selects": (argmin("pi", other.id),)}, r"every variable, let and select needs a name of its own"),

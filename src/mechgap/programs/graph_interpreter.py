@@ -127,7 +127,7 @@ class _Step(dict):
             self.records[name] = _choose(self.program, self.selects[name], self)
         return self.records[name]
 
-    def compare(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def compare(self, a: Any, b: Any) -> Any:
         """a < b, and by how much it was not otherwise; nodes are no numbers."""
         if np.result_type(a, b).kind == "f" and np.broadcast_shapes(a.shape, b.shape) == self.closest.shape:
             self.closest = np.minimum(self.closest, np.where(a == b, np.inf, np.abs(a - b)))
