@@ -64,6 +64,8 @@ class Algorithm:
         samples_multiplier: how many times 32 samples the benchmark validates and tests on.
         order_is_constant: `pred_h` never changes, and the reference training script makes it an input.
         variant_of: the benchmark's algorithm that this is a variant of, if it is not the benchmark's own.
+        count_frames: inputs -> the number of frames of each execution, where it is mostly far below `max_steps`; then
+            `trace` counts first and makes room for no more.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Algorithm:
     samples_multiplier: int = 1
     order_is_constant: bool = False
     variant_of: str | None = None
+    count_frames: Callable[[dict[str, Array]], Int[Array, " batch"]] | None = None
 
     def trace(self, **inputs: Any) -> Trace:
         """Execute the algorithm on a batch of inputs, value for value as the benchmark does.
@@ -94,12 +97,20 @@ class Algorithm:
         used = {k: x for k, x in inputs.items() if k != "adj"}  # it follows from A; a copy to the device saved
         padded = used if room == batch else {k: x[np.arange(room) % batch] for k, x in used.items()}
         with jax.enable_x64(True):
-            run = _run_in_float64(self, padded, self.max_steps(n))
+            run = _run_in_float64(self, padded, self._room(padded, n))
         lengths = np.asarray(run.lengths)[:batch]
         steps = int(lengths.max())
         hints = {name: np.asarray(x)[:steps, :batch] for name, x in run.hints.items()}
         outputs = {name: np.asarray(x)[:batch] for name, x in run.outputs.items()}
         return make_trace(self.spec, dict(inputs), hints, outputs, lengths)
+
+    def _room(self, inputs: dict[str, np.ndarray], n: int) -> int:
+        """How many frames to make room for: a few different numbers, as each is a compilation."""
+        if self.count_frames is None:
+            return self.max_steps(n)
+        frames = int(np.max(_count_frames(self, inputs)))
+        grain = max(1, 1 << (frames.bit_length() - 4))  # at most an eighth too much
+        return -(-frames // grain) * grain
 
     def device_trace(self, inputs: Values, steps: int | None = None) -> Trace:
         """Execute the algorithm inside a JAX program: float32, jittable, nothing checked.
@@ -179,6 +190,12 @@ def _run_in_float64(algorithm: Algorithm, inputs: dict[str, Array], steps: int) 
         {name: x.astype(jnp.int64 if name in pointers else jnp.float64) for name, x in run.outputs.items()},
         run.lengths.astype(jnp.float64),
     )
+
+
+@partial(jax.jit, static_argnums=0)
+def _count_frames(algorithm: Algorithm, inputs: dict[str, Array]) -> Int[Array, " batch"]:
+    assert algorithm.count_frames is not None
+    return algorithm.count_frames(inputs)
 
 
 @partial(jax.jit, static_argnums=(0, 2, 3, 5))
