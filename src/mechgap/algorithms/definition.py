@@ -109,7 +109,7 @@ class Algorithm:
         if self.count_frames is None:
             return self.max_steps(n)
         frames = int(np.max(_count_frames(self, inputs)))
-        grain = max(1, 1 << (frames.bit_length() - 4))  # at most an eighth too much
+        grain = 1 << max(0, frames.bit_length() - 4)  # at most an eighth too much
         return -(-frames // grain) * grain
 
     def device_trace(self, inputs: Values, steps: int | None = None) -> Trace:

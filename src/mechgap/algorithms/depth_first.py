@@ -82,7 +82,7 @@ def _moved(
     frame: Int[Array, "batch events"], at: Int[Array, "batch n"], by: Int[Array, "batch n"]
 ) -> Int[Array, "batch events"]:
     """When an event happens after frames were put in, or taken out: `by` of them at `at`, for each node."""
-    return frame + jnp.sum(jnp.where(at[:, None, :] <= frame[:, :, None], by[:, None, :], 0), axis=-1)
+    return frame + jnp.sum(jnp.where(at[:, None, :] <= frame[:, :, None], by[:, None, :], 0), axis=-1, dtype=jnp.int32)
 
 
 def _brief(visits: Visits) -> Visits:
@@ -107,7 +107,7 @@ def _chain(visits: Visits, t: Int[Array, "frames #batch 1"]) -> Int[Array, "fram
     earlier = visits.popped[:, None, :] < visits.popped[:, :, None]  # [B, node, other]
     previous = jnp.max(jnp.where(earlier, visits.popped[:, None, :], -1), axis=-1)
     is_previous = visits.popped[:, None, :] == previous[:, :, None]
-    follower = jnp.where(previous < 0, ids, jnp.sum(jnp.where(is_previous, ids, 0), axis=-1))
+    follower = jnp.where(previous < 0, ids, jnp.sum(jnp.where(is_previous, ids, 0), axis=-1, dtype=jnp.int32))
     return jnp.where(t >= visits.popped, follower, ids)
 
 
@@ -144,7 +144,7 @@ def dag_shortest_paths(inputs: dict[str, Array], steps: int) -> Run:
     ids = jnp.arange(n, dtype=jnp.int32)
     searched = search(A != 0, root_order=jnp.where(source, 0, 1 + ids))
     # The first tree is all there is: of the other nodes nothing ever happens.
-    frames = 1 + jnp.sum(jnp.where(source, searched.popped, 0), axis=-1, keepdims=True)
+    frames = 1 + jnp.sum(jnp.where(source, searched.popped, 0), axis=-1, keepdims=True, dtype=jnp.int32)
     reached, count = searched.entered < frames, frames[:, 0] // 3
     brief = _brief(searched)
     visits = Visits(
@@ -181,9 +181,9 @@ def _relaxed(
     """Distances and parents after k relaxations, and the node that comes next; the last in order is not relaxed."""
     n = A.shape[-1]
     ids = jnp.arange(n, dtype=jnp.int32)
-    place = jnp.sum(visits.popped[:, :, None] < visits.popped[:, None, :], axis=-1)  # popped last, taken first
+    place = jnp.sum(visits.popped[:, :, None] < visits.popped[:, None, :], axis=-1, dtype=jnp.int32)  # popped last, taken first
     place = jnp.where(visits.popped < NEVER, place - (n - count[:, None]), n)
-    taken = jnp.sum(jnp.where(place == jnp.arange(n)[:, None, None], ids, 0), axis=-1)
+    taken = jnp.sum(jnp.where(place == jnp.arange(n)[:, None, None], ids, 0), axis=-1, dtype=jnp.int32)
 
     def relax(state: tuple[Array, Array], at: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         (d, pi), (k, node) = state, at
@@ -352,7 +352,7 @@ def _scans(edge: Bool[Array, "batch n n"]) -> tuple[Visits, _Scans]:
         return _moved(frame, plain.entered, before_entry) + _moved(frame, plain.popped, before_pop) - frame
 
     visits = Visits(plain.parent, with_scans(plain.entered), with_scans(plain.popped))
-    lengths = 3 * n + jnp.sum(before_entry + before_pop, axis=-1)
+    lengths = 3 * n + jnp.sum(before_entry + before_pop, axis=-1, dtype=jnp.int32)
     return plain, _Scans(visits, seen, place, before_entry, before_pop, lengths)
 
 
@@ -378,7 +378,7 @@ def _low_points(inputs: dict[str, Array], steps: int) -> _LowPoints:
     times = clock(2 * n, real)
     d, f = (times[_ticks(plain, frame)] for frame in (plain.entered + 1, plain.popped))
     discovered = visits.entered + 1
-    ticks = jnp.sum((t >= discovered).astype(jnp.int32) + (t >= visits.popped), axis=-1)
+    ticks = jnp.sum((t >= discovered).astype(jnp.int32) + (t >= visits.popped), axis=-1, dtype=jnp.int32)
     focus = _focus(scans, t)
     sample = jnp.arange(len(d))
     # A discovery counts as a look at itself: there the low point starts.
@@ -425,7 +425,7 @@ def _focus(scans: _Scans, t: Int[Array, "frames 1 1"]) -> _Focus:
         value: Array = jnp.zeros((), jnp.int32)
         for case, said in cases:
             value = jnp.where(case, said, value)
-        return jnp.sum(value, axis=-1)
+        return jnp.sum(value, axis=-1, dtype=jnp.int32)
 
     stays = discovers | looks_before_pop | pops
     u = of_the_one((enters | looks_before_entry, parent), (stays, ids))
@@ -434,7 +434,7 @@ def _focus(scans: _Scans, t: Int[Array, "frames 1 1"]) -> _Focus:
     place = of_the_one((looks_before_entry, into), (looks_before_pop, out))
     looks = jnp.any(looks_before_entry | looks_before_pop, axis=-1)
     places = jnp.where(scans.seen, scans.place, -1)[jnp.arange(batch), u]  # [T, B, n]: of the neighbours of u
-    looked_at = jnp.sum(jnp.where(places == place[..., None], ids, 0), axis=-1)
+    looked_at = jnp.sum(jnp.where(places == place[..., None], ids, 0), axis=-1, dtype=jnp.int32)
     return _Focus(
         u,
         jnp.where(looks, looked_at, at_event),
