@@ -356,10 +356,6 @@ def _scans(edge: Bool[Array, "batch n n"]) -> tuple[Visits, _Scans]:
     return plain, _Scans(visits, seen, place, before_entry, before_pop, lengths)
 
 
-def _count_frames(inputs: dict[str, Array]) -> Int[Array, " batch"]:
-    return _scans(inputs["A"] != 0)[1].lengths
-
-
 class _LowPoints(NamedTuple):
     """How far up each node's subtree reaches, and the frames in which that is found out."""
 
@@ -489,10 +485,10 @@ ARTICULATION_POINTS = Algorithm(
     articulation_points,
     ErdosRenyi(p=(0.2,)),
     max_steps=_most_scan_frames,
-    count_frames=_count_frames,
+    counts_first=True,
 )
 BRIDGES = Algorithm(
-    "bridges", BRIDGES_SPEC, bridges, ErdosRenyi(p=(0.2,)), max_steps=_most_scan_frames, count_frames=_count_frames
+    "bridges", BRIDGES_SPEC, bridges, ErdosRenyi(p=(0.2,)), max_steps=_most_scan_frames, counts_first=True
 )
 STRONGLY_CONNECTED_COMPONENTS = Algorithm(
     "strongly_connected_components",
