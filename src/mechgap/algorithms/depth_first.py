@@ -102,7 +102,7 @@ def _order(visits: Visits, t: Int[Array, "frames #batch 1"], real: jnp.dtype) ->
 
 
 def _chain(visits: Visits, t: Int[Array, "frames #batch 1"]) -> Int[Array, "frames batch n"]:
-    """Whom each node stands in front of: the node popped before it. The last one points to itself, as all do at first."""
+    """Whom each node stands in front of: the one popped before it. The last points to itself, as all do at first."""
     ids = jnp.arange(visits.parent.shape[-1], dtype=jnp.int32)
     earlier = visits.popped[:, None, :] < visits.popped[:, :, None]  # [B, node, other]
     previous = jnp.max(jnp.where(earlier, visits.popped[:, None, :], -1), axis=-1)
@@ -147,9 +147,7 @@ def dag_shortest_paths(inputs: dict[str, Array], steps: int) -> Run:
     frames = 1 + jnp.sum(jnp.where(source, searched.popped, 0), axis=-1, keepdims=True, dtype=jnp.int32)
     reached, count = searched.entered < frames, frames[:, 0] // 3
     brief = _brief(searched)
-    visits = Visits(
-        searched.parent, jnp.where(reached, brief.entered, NEVER), jnp.where(reached, brief.popped, NEVER)
-    )
+    visits = Visits(searched.parent, jnp.where(reached, brief.entered, NEVER), jnp.where(reached, brief.popped, NEVER))
     lengths = jnp.minimum(3 * count + 1, steps)
     t = _frames(steps)
     sorting = 2 * count + 1  # the frames of phase 0
@@ -181,8 +179,10 @@ def _relaxed(
     """Distances and parents after k relaxations, and the node that comes next; the last in order is not relaxed."""
     n = A.shape[-1]
     ids = jnp.arange(n, dtype=jnp.int32)
-    place = jnp.sum(visits.popped[:, :, None] < visits.popped[:, None, :], axis=-1, dtype=jnp.int32)  # popped last, taken first
-    place = jnp.where(visits.popped < NEVER, place - (n - count[:, None]), n)
+    # Popped last, taken first; the nodes that are never popped come last.
+    popped_later = jnp.sum(visits.popped[:, :, None] < visits.popped[:, None, :], axis=-1, dtype=jnp.int32)
+    place = popped_later - (n - count[:, None])
+    place = jnp.where(visits.popped < NEVER, place, n)
     taken = jnp.sum(jnp.where(place == jnp.arange(n)[:, None, None], ids, 0), axis=-1, dtype=jnp.int32)
 
     def relax(state: tuple[Array, Array], at: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
@@ -273,8 +273,8 @@ def _root(visits: Visits) -> Int[Array, "batch n"]:
 
 def _low_points_spec(found: tuple[Variable, Variable], *more: Variable) -> Spec:
     hint, output = found
-    low = _node_hint("low", Kind.SCALAR)
-    return Spec((POSITION, *GRAPH_INPUTS, hint, PARENT_HINT, COLOR, *TIMES, low, *more, BELOW, ROOT, *TOP, TIME, output))
+    search = (PARENT_HINT, COLOR, *TIMES, _node_hint("low", Kind.SCALAR), *more, BELOW, ROOT, *TOP, TIME)
+    return Spec((POSITION, *GRAPH_INPUTS, hint, *search, output))
 
 
 ARTICULATION_POINTS_SPEC = _low_points_spec(
@@ -368,7 +368,6 @@ class _LowPoints(NamedTuple):
 
 def _low_points(inputs: dict[str, Array], steps: int) -> _LowPoints:
     n, real = inputs["pos"].shape[-1], inputs["pos"].dtype
-    ids = jnp.arange(n, dtype=jnp.int32)
     plain, scans = _scans(inputs["A"] != 0)
     visits, t = scans.visits, _frames(steps)
     times = clock(2 * n, real)
@@ -416,7 +415,7 @@ def _focus(scans: _Scans, t: Int[Array, "frames 1 1"]) -> _Focus:
     into, out = t - entered + scans.before_entry, t - popped + scans.before_pop  # the frame of the scan
     looks_before_entry, looks_before_pop = (into >= 0) & (t < entered), (out >= 0) & (t < popped)
 
-    def of_the_one(*cases: tuple[Array, Array]) -> Int[Array, "frames batch"]:
+    def of_the_one(*cases: tuple[Array, Array | int]) -> Int[Array, "frames batch"]:
         """In each frame one node is in one of the cases: what the case says of it."""
         value: Array = jnp.zeros((), jnp.int32)
         for case, said in cases:

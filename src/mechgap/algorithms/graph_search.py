@@ -157,7 +157,7 @@ def _visited(visits: Visits, t: Int[Array, "frames 1 1"], real: jnp.dtype) -> di
     return {"pi_h": parents_so_far(visits, t, real), "color": colors(visits, t, real)}
 
 
-def clock(ticks: int, real: jnp.dtype) -> Float[Array, " ticks+1"]:
+def clock(ticks: int, real: jnp.dtype) -> Float[Array, " times"]:
     """The time after each tick."""
     return jnp.asarray(np.cumsum([0.0] + [TICK] * ticks, dtype=real))
 
