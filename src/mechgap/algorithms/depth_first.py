@@ -154,9 +154,9 @@ def dag_shortest_paths(inputs: dict[str, Array], steps: int) -> Run:
     in_search = jnp.minimum(t, sorting[:, None] - 1)  # afterwards the stack stays as it is
     d, pi, taken = _relaxed(A, source, visits, count)
     relaxations = jnp.clip(t[..., 0] - sorting, 0, count - 1)
-    d, pi = (jnp.take_along_axis(x, relaxations[..., None], axis=0) for x in (d, pi))
+    d, pi, taken = (x[relaxations, jnp.arange(len(count))] for x in (d, pi, taken))
     second = t >= sorting[:, None]
-    head = jnp.where(second[..., 0], jnp.take_along_axis(taken, relaxations, axis=0), _head(visits, in_search))
+    head = jnp.where(second[..., 0], taken, _head(visits, in_search))
     stack = stack_hints(visits, in_search, real)
     hints = {
         "pi_h": pointer(pi, real),
