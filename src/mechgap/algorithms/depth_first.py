@@ -64,7 +64,8 @@ def topological_sort(inputs: dict[str, Array], steps: int) -> Run:
     lengths = jnp.minimum(jnp.max(visits.popped, axis=-1) + 1, steps)
     t = _frames(steps)
     hints = {
-        **_order(visits, t, real),
+        "topo_h": pointer(_chain(visits, t), real),
+        "topo_head_h": one_hot(_head(visits, t), n, real),
         "color": colors(visits, t, real),
         **stack_hints(visits, t, real),
         **top_hints(visits, t, _discovers_root(visits, t), real),
@@ -94,11 +95,6 @@ def _brief(visits: Visits) -> Visits:
 
 def _discovers_root(visits: Visits, t: Int[Array, "frames #batch 1"]) -> Bool[Array, "frames batch n"]:
     return (t == visits.entered + 1) & (visits.parent == jnp.arange(visits.parent.shape[-1]))
-
-
-def _order(visits: Visits, t: Int[Array, "frames #batch 1"], real: jnp.dtype) -> dict[str, Array]:
-    n = visits.parent.shape[-1]
-    return {"topo_h": pointer(_chain(visits, t), real), "topo_head_h": one_hot(_head(visits, t), n, real)}
 
 
 def _chain(visits: Visits, t: Int[Array, "frames #batch 1"]) -> Int[Array, "frames batch n"]:
@@ -157,7 +153,6 @@ def dag_shortest_paths(inputs: dict[str, Array], steps: int) -> Run:
     d, pi, taken = (x[relaxations, jnp.arange(len(count))] for x in (d, pi, taken))
     second = t >= sorting[:, None]
     head = jnp.where(second[..., 0], taken, _head(visits, in_search))
-    stack = stack_hints(visits, in_search, real)
     hints = {
         "pi_h": pointer(pi, real),
         "d": d,
@@ -165,7 +160,7 @@ def dag_shortest_paths(inputs: dict[str, Array], steps: int) -> Run:
         "topo_h": pointer(_chain(visits, in_search), real),
         "topo_head_h": one_hot(head, n, real),
         "color": colors(visits, in_search, real),
-        "s_prev": stack["s_prev"],
+        "s_prev": stack_hints(visits, in_search, real)["s_prev"],  # the bottom of the stack is the input s
         **top_hints(visits, in_search, _discovers_root(visits, in_search), real),
         "phase": second[..., 0].astype(real),
     }
@@ -181,8 +176,7 @@ def _relaxed(
     ids = jnp.arange(n, dtype=jnp.int32)
     # Popped last, taken first; the nodes that are never popped come last.
     popped_later = jnp.sum(visits.popped[:, :, None] < visits.popped[:, None, :], axis=-1, dtype=jnp.int32)
-    place = popped_later - (n - count[:, None])
-    place = jnp.where(visits.popped < NEVER, place, n)
+    place = jnp.where(visits.popped < NEVER, popped_later - (n - count[:, None]), n)
     taken = jnp.sum(jnp.where(place == jnp.arange(n)[:, None, None], ids, 0), axis=-1, dtype=jnp.int32)
 
     def relax(state: tuple[Array, Array], at: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
