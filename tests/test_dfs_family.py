@@ -115,6 +115,21 @@ def test_no_execution_is_longer_than_the_longest(name: str) -> None:
         assert lengths.max() <= algorithm.max_steps(n)
 
 
+@pytest.mark.parametrize("steps", [9, pytest.param(17, marks=pytest.mark.slow)])  # in the first phase, in the second
+@pytest.mark.parametrize("name", questions.ALGORITHMS)
+def test_a_cut_execution_is_the_beginning_of_the_whole(name: str, steps: int) -> None:
+    trace = jax.jit(mg.algorithm(name).device_trace, static_argnums=1)
+    inputs = questions.batch(name, 5)
+    whole, cut = trace(inputs, 30), trace(inputs, steps)
+    np.testing.assert_array_equal(cut.lengths, np.minimum(whole.lengths, steps))
+    for hint in whole.hints:
+        np.testing.assert_array_equal(cut.hints[hint], whole.hints[hint][:steps], hint)
+    last = np.asarray(cut.lengths).astype(int) - 1
+    for output in cut.outputs:  # as far as the execution came
+        shown = np.asarray(cut.hints[f"{output}_h"])[last, np.arange(len(last))]
+        np.testing.assert_array_equal(cut.outputs[output], shown)
+
+
 @pytest.mark.parametrize("name", questions.ALGORITHMS)
 def test_the_two_ways_to_draw_follow_one_distribution(name: str) -> None:
     algorithm, count, n = mg.algorithm(name), 1024, 9
