@@ -8,15 +8,20 @@ from mechgap.algorithms.inputs import nearest
 
 # To add an algorithm: write its tracer in its family's file, and add its line here (docs/algorithms.md).
 REGISTRY = {
+    "articulation_points": "depth_first.ARTICULATION_POINTS",
     "bellman_ford": "shortest_paths.BELLMAN_FORD",
     "bfs": "graph_search.BFS",
     "bfs_sequential": "graph_search.BFS_SEQUENTIAL",
+    "bridges": "depth_first.BRIDGES",
+    "dag_shortest_paths": "depth_first.DAG_SHORTEST_PATHS",
     "dfs": "graph_search.DFS",
     "dfs_simplified": "graph_search.DFS_SIMPLIFIED",
     "dijkstra": "shortest_paths.DIJKSTRA",
     "insertion_sort": "sorting.INSERTION_SORT",
     "minimum": "searching.MINIMUM",
     "mst_prim": "spanning_trees.MST_PRIM",
+    "strongly_connected_components": "depth_first.STRONGLY_CONNECTED_COMPONENTS",
+    "topological_sort": "depth_first.TOPOLOGICAL_SORT",
 }
 
 

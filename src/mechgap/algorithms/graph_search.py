@@ -5,11 +5,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import ErdosRenyi
-from mechgap.algorithms.unroll import Show, State, frames_before, lowest, one_hot, pointer, unroll
+from mechgap.algorithms.unroll import Show, State, frames_before, lowest, one_hot, pointer, smallest, unroll
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 GRAPH_INPUTS = (
@@ -91,10 +91,11 @@ DFS_SPEC = Spec(
 )
 DFS_SIMPLIFIED_SPEC = Spec((POSITION, *GRAPH_INPUTS, PARENT_HINT, COLOR, PARENT))
 
+NEVER = 2**30  # the frame of what has not happened
 TICK = 0.01  # the benchmark's clock; `time` is its running sum, rounding included
 
 
-class _Visits(NamedTuple):
+class Visits(NamedTuple):
     """A depth-first search, told per node instead of per frame.
 
     A node is entered (a root begins, any other node is pushed by its parent), discovered in the next frame, and popped
@@ -111,37 +112,30 @@ class _Visits(NamedTuple):
 def dfs(inputs: dict[str, Array], steps: int) -> Run:
     """Depth-first search with an explicit stack: begin, then discover, push or pop, one per frame (3n frames)."""
     n, real = inputs["pos"].shape[-1], inputs["pos"].dtype
-    ids = jnp.arange(n, dtype=jnp.int32)
-    visits = _visits(inputs["A"] != 0)
-    t = _frames(n, steps)
-    # The node on top of the stack, [T, B, n]: every frame enters, discovers or pops it.
-    enters, discovers, pops = t == visits.entered, t == visits.entered + 1, t == visits.popped
-    on_stack = (t >= visits.entered) & (t <= visits.popped)
-    # An entry happens at its parent; the scan's loop variable is the node it entered, or n - 1 if it found none.
-    u = jnp.sum(jnp.where(enters, visits.parent, jnp.where(discovers | pops, ids, 0)), axis=-1)
-    v = jnp.sum(jnp.where(enters | discovers, ids, jnp.where(pops, n - 1, 0)), axis=-1)
+    visits, t = search(inputs["A"] != 0), _frames(n, steps)
+    return _searched(visits, search_hints(visits, t, real), steps)
+
+
+def search_hints(visits: Visits, t: Int[Array, "frames 1 1"], real: jnp.dtype) -> dict[str, Array]:
+    """The frames of a search that discovers every node in a frame of its own."""
+    n = visits.parent.shape[-1]
     # The clock ticks at every frame but the entries.
-    clock = jnp.asarray(np.cumsum([0.0] + [TICK] * (2 * n), dtype=real))
-    time = clock[1 + t[..., 0] - jnp.sum(t >= visits.entered, axis=-1, dtype=jnp.int32)]
+    time = clock(2 * n, real)[1 + t[..., 0] - jnp.sum(t >= visits.entered, axis=-1, dtype=jnp.int32)]
     d, f = (jnp.take_along_axis(time.T, frame, axis=1) for frame in (visits.entered + 1, visits.popped))
-    hints = {
+    return {
         **_visited(visits, t, real),
         "d": jnp.where(t > visits.entered, d, 0),
         "f": jnp.where(t >= visits.popped, f, 0),
-        "s_prev": pointer(jnp.where(on_stack, visits.parent, ids), real),
-        "s": (on_stack & (visits.parent == ids)).astype(real),
-        "u": one_hot(u, n, real),
-        "v": one_hot(v, n, real),
-        "s_last": (enters | discovers | pops).astype(real),
+        **stack_hints(visits, t, real),
+        **top_hints(visits, t, t == visits.entered + 1, real),
         "time": time,
     }
-    return _searched(visits, hints, steps)
 
 
 def dfs_simplified(inputs: dict[str, Array], steps: int) -> Run:
     """The frames of dfs, of which only the parents and the visitation state are shown (D.10)."""
     n, real = inputs["pos"].shape[-1], inputs["pos"].dtype
-    visits = _visits(inputs["A"] != 0)
+    visits = search(inputs["A"] != 0)
     return _searched(visits, _visited(visits, _frames(n, steps), real), steps)
 
 
@@ -150,7 +144,7 @@ def _frames(n: int, steps: int) -> Int[Array, "frames 1 1"]:
     return jnp.arange(min(3 * n, steps), dtype=jnp.int32)[:, None, None]
 
 
-def _searched(visits: _Visits, hints: dict[str, Array], steps: int) -> Run:
+def _searched(visits: Visits, hints: dict[str, Array], steps: int) -> Run:
     """The run with the given frames: followed by zeros where there is room for more, cut where there is not."""
     batch, n = visits.parent.shape
     frames = min(3 * n, steps)
@@ -159,20 +153,62 @@ def _searched(visits: _Visits, hints: dict[str, Array], steps: int) -> Run:
     return Run(padded, {"pi": pi}, jnp.full(batch, frames, jnp.int32))
 
 
-def _visited(visits: _Visits, t: Int[Array, "frames 1 1"], real: jnp.dtype) -> dict[str, Array]:
+def _visited(visits: Visits, t: Int[Array, "frames 1 1"], real: jnp.dtype) -> dict[str, Array]:
+    return {"pi_h": parents_so_far(visits, t, real), "color": colors(visits, t, real)}
+
+
+def clock(ticks: int, real: jnp.dtype) -> Float[Array, " times"]:
+    """The time after each tick."""
+    return jnp.asarray(np.cumsum([0.0] + [TICK] * ticks, dtype=real))
+
+
+def parents_so_far(visits: Visits, t: Int[Array, "frames #batch 1"], real: jnp.dtype) -> Array:
+    """Whose child each node is: its own until it is entered."""
+    ids = jnp.arange(visits.parent.shape[-1], dtype=jnp.int32)
+    return pointer(jnp.where(t >= visits.entered, visits.parent, ids), real)
+
+
+def colors(visits: Visits, t: Int[Array, "frames #batch 1"], real: jnp.dtype) -> Array:
+    """White, grey or black, one-hot."""
     batch, n = visits.parent.shape
-    pi = jnp.where(t >= visits.entered, visits.parent, jnp.arange(n, dtype=jnp.int32))
     # A root stays white until it is discovered; any other node is grey from the push on.
     grey = visits.entered + (visits.parent == jnp.arange(n))
     # The first frame of each color of each node, and the one after its last.
     first = jnp.stack([jnp.zeros_like(grey), grey, visits.popped], axis=-1).reshape(batch, 3 * n)
-    after = jnp.stack([grey, visits.popped, jnp.full_like(grey, 3 * n)], axis=-1).reshape(batch, 3 * n)
+    after = jnp.stack([grey, visits.popped, jnp.full_like(grey, NEVER)], axis=-1).reshape(batch, 3 * n)
     color = ((t >= first) & (t < after)).astype(real)
-    return {"pi_h": pointer(pi, real), "color": color.reshape(len(t), batch, n, 3)}
+    return color.reshape(len(t), batch, n, 3)
 
 
-def _visits(edge: Bool[Array, "batch n n"]) -> _Visits:
-    """Search from the lowest unvisited node, taking the lowest unvisited neighbour first."""
+def stack_hints(visits: Visits, t: Int[Array, "frames #batch 1"], real: jnp.dtype) -> dict[str, Array]:
+    """Who lies below each node on the stack, and who at the bottom; a popped node is still there in that frame."""
+    ids = jnp.arange(visits.parent.shape[-1], dtype=jnp.int32)
+    on_stack = (t >= visits.entered) & (t <= visits.popped)
+    return {
+        "s_prev": pointer(jnp.where(on_stack, visits.parent, ids), real),
+        "s": (on_stack & (visits.parent == ids)).astype(real),
+    }
+
+
+def top_hints(
+    visits: Visits, t: Int[Array, "frames #batch 1"], discovers: Bool[Array, "frames batch n"], real: jnp.dtype
+) -> dict[str, Array]:
+    """Where the search is, if every frame enters, discovers or pops the node on top of the stack."""
+    n = visits.parent.shape[-1]
+    ids = jnp.arange(n, dtype=jnp.int32)
+    enters, pops = t == visits.entered, t == visits.popped
+    # An entry happens at its parent; the scan's loop variable is the node it entered, or n - 1 if it found none.
+    u = jnp.sum(jnp.where(enters, visits.parent, jnp.where(discovers | pops, ids, 0)), axis=-1)
+    v = jnp.sum(jnp.where(enters | discovers, ids, jnp.where(pops, n - 1, 0)), axis=-1)
+    top = enters | discovers | pops
+    return {"u": one_hot(u, n, real), "v": one_hot(v, n, real), "s_last": top.astype(real)}
+
+
+def search(edge: Bool[Array, "batch n n"], root_order: Int[Array, "batch n"] | None = None) -> Visits:
+    """Search from the unvisited node that is first in the given order (by default the lowest), depth first.
+
+    The lowest unvisited neighbour goes first, whatever the order of the roots.
+    """
     batch, n, _ = edge.shape
     ids = jnp.arange(n, dtype=jnp.int32)
     into = jnp.swapaxes(edge, 1, 2)
@@ -187,7 +223,12 @@ def _visits(edge: Bool[Array, "batch n n"]) -> _Visits:
         # The top of the stack is the latest visited node that has an unvisited neighbour.
         latest = jnp.max(jnp.where(old["unvisited"] > 0, old["visit"], -1), axis=-1)
         top, is_root = latest % n, latest < 0
-        node = lowest((is_root[:, None] | row(edge, top)) & (old["visit"] < 0))
+        may_be_next = (is_root[:, None] | row(edge, top)) & (old["visit"] < 0)
+        if root_order is None:
+            node = lowest(may_be_next)
+        else:
+            order = jnp.where(is_root[:, None], root_order * n, 0) + ids
+            node = smallest(jnp.where(may_be_next, order, NEVER))[:, 0] % n
         is_node = ids == node[:, None]
         parent = jnp.where(is_root, node, top)
         depth = jnp.where(is_root, 0, 3 * (latest // n) - at(old["entered"], top) + 1)
@@ -210,7 +251,7 @@ def _visits(edge: Bool[Array, "batch n n"]) -> _Visits:
     earlier, inside = rank[:, None, :] < rank[:, :, None], depth[:, :, None] > depth[:, None, :]  # [B, u, v]
     end = jnp.where(earlier & ~inside, rank[:, :, None], n)
     popped = jnp.min(3 * end - depth[:, None, :] - 1, axis=1)
-    return _Visits(last["parent"], last["entered"], popped)
+    return Visits(last["parent"], last["entered"], popped)
 
 
 BFS = Algorithm("bfs", BFS_SPEC, bfs, ErdosRenyi(source=True), max_steps=lambda n: n)
