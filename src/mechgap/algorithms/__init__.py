@@ -11,12 +11,17 @@ REGISTRY = {
     "bellman_ford": "shortest_paths.BELLMAN_FORD",
     "bfs": "graph_search.BFS",
     "bfs_sequential": "graph_search.BFS_SEQUENTIAL",
+    "bubble_sort": "sorting.BUBBLE_SORT",
     "dfs": "graph_search.DFS",
     "dfs_simplified": "graph_search.DFS_SIMPLIFIED",
     "dijkstra": "shortest_paths.DIJKSTRA",
+    "floyd_warshall": "shortest_paths.FLOYD_WARSHALL",
+    "heapsort": "sorting.HEAPSORT",
     "insertion_sort": "sorting.INSERTION_SORT",
     "minimum": "searching.MINIMUM",
+    "mst_kruskal": "spanning_trees.MST_KRUSKAL",
     "mst_prim": "spanning_trees.MST_PRIM",
+    "quicksort": "sorting.QUICKSORT",
 }
 
 
