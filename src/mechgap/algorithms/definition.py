@@ -3,7 +3,7 @@
 A tracer exists once and runs in two ways:
 
 - `Algorithm.trace` is the conformance path. The whole call runs in float64, because the benchmark compares in
-  float64, and returns NumPy arrays with the benchmark's dtypes: hints float64, pointer outputs int64.
+  float64, and returns NumPy arrays with the benchmark's dtypes: hints float64, pointers from nodes int64 in outputs.
 - `Algorithm.device_trace` is the training path. It may be jitted and mapped, stays on the device and is float32;
   near-ties are decided in float32 there, and pointers are int32.
 """
@@ -20,7 +20,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from mechgap.algorithms.distributions import BenchmarkStream
 from mechgap.algorithms.inputs import checked_inputs, completed
-from mechgap.trace import Kind, Spec, Stage, Trace, Values, make_trace
+from mechgap.trace import Kind, Location, Spec, Stage, Trace, Values, make_trace
 
 if TYPE_CHECKING:
     from mechgap.algorithms.benchmark import BenchmarkSampler
@@ -61,6 +61,7 @@ class Algorithm:
         tracer: (inputs [B, ...], T) -> `Run`, pure JAX.
         distribution: how its inputs are drawn.
         max_steps: number of nodes -> the largest number of frames an execution can have.
+        counts_first: executions are usually far shorter than the longest: count frames before making room for them.
         samples_multiplier: how many times 32 samples the benchmark validates and tests on.
         order_is_constant: `pred_h` never changes, and the reference training script makes it an input.
         variant_of: the benchmark's algorithm that this is a variant of, if it is not the benchmark's own.
@@ -71,6 +72,7 @@ class Algorithm:
     tracer: Callable[[dict[str, Array], int], Run]
     distribution: Distribution
     max_steps: Callable[[int], int]
+    counts_first: bool = False
     samples_multiplier: int = 1
     order_is_constant: bool = False
     variant_of: str | None = None
@@ -94,7 +96,10 @@ class Algorithm:
         used = {k: x for k, x in inputs.items() if k != "adj"}  # it follows from A; a copy to the device saved
         padded = used if room == batch else {k: x[np.arange(room) % batch] for k, x in used.items()}
         with jax.enable_x64(True):
-            run = _run_in_float64(self, padded, self.max_steps(n))
+            steps = self.max_steps(n)
+            if self.counts_first:
+                steps = min(steps, _rounded_up(int(_count_in_float64(self, padded, steps).max())))
+            run = _run_in_float64(self, padded, steps)
         lengths = np.asarray(run.lengths)[:batch]
         steps = int(lengths.max())
         hints = {name: np.asarray(x)[:steps, :batch] for name, x in run.hints.items()}
@@ -173,12 +178,26 @@ class Algorithm:
 @partial(jax.jit, static_argnums=(0, 2))
 def _run_in_float64(algorithm: Algorithm, inputs: dict[str, Array], steps: int) -> Run:
     run = algorithm.tracer(inputs, steps)
-    pointers = {v.name for v in algorithm.spec.at(Stage.OUTPUT) if v.kind == Kind.POINTER}
+    outputs = algorithm.spec.at(Stage.OUTPUT)
+    # The benchmark keeps what a pair of nodes points to in a matrix of reals.
+    pointers = {v.name for v in outputs if v.kind == Kind.POINTER and v.location == Location.NODE}
     return Run(
         run.hints,
         {name: x.astype(jnp.int64 if name in pointers else jnp.float64) for name, x in run.outputs.items()},
         run.lengths.astype(jnp.float64),
     )
+
+
+@partial(jax.jit, static_argnums=(0, 2))
+def _count_in_float64(algorithm: Algorithm, inputs: dict[str, Array], steps: int) -> Array:
+    """The lengths alone: the compiler drops the record, since nothing reads it."""
+    return algorithm.tracer(inputs, steps).lengths
+
+
+def _rounded_up(steps: int) -> int:
+    """To three binary digits: few different values, so few compilations, and at most a quarter too much."""
+    unit = 1 << max(0, steps.bit_length() - 3)
+    return -(-steps // unit) * unit
 
 
 @partial(jax.jit, static_argnums=(0, 2, 3, 5))

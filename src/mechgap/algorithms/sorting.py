@@ -310,4 +310,5 @@ QUICKSORT = Algorithm(
     quicksort,
     UniformKeys(),
     max_steps=lambda n: max(1, n * (n + 1) // 2 - 1),
+    counts_first=True,
 )
