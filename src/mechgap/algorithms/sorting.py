@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Int
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import UniformKeys
 from mechgap.algorithms.searching import ARRAY_INPUTS, ORDER_HINT
-from mechgap.algorithms.unroll import State, lowest, one_hot, pointer, unroll
+from mechgap.algorithms.unroll import State, expanded, lowest, one_hot, pointer, unroll
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 
@@ -113,11 +113,10 @@ def bubble_sort(inputs: dict[str, Array], steps: int) -> Run:
     start = {"element": rank * n + ids, "pred": chain, "i": zero, "j": zero, "frame": zero}
 
     def show(state: State) -> dict[str, Array]:
-        marks = {name: one_hot(state[name], n, real) for name in ("i", "j")}
-        return {"pred_h": pointer(state["pred"], real), **marks}
+        return {"pred_h": pointer(state["pred"], real), "i": state["i"], "j": state["j"]}
 
-    hints, last, lengths = unroll(step, start, steps, show)
-    return Run(hints, {"pred": last["pred"]}, lengths)
+    record, last, lengths = unroll(step, start, steps, show)
+    return Run(expanded(record, lengths, {"i": n, "j": n}, real), {"pred": last["pred"]}, lengths)
 
 
 def _rechained(pred: Int[Array, "batch n"], chain: list[Int[Array, " batch"]]) -> Int[Array, "batch n"]:
@@ -231,11 +230,11 @@ def heapsort(inputs: dict[str, Array], steps: int) -> Run:
         return {
             "pred_h": pointer(places.chain(), real),
             "parent": pointer(places.heap(state["size"]), real),
-            **{name: one_hot(state[name], n, real) for name in HEAPSORT_MARKS},
-            "phase": one_hot(state["phase"], 3, real),
+            **{name: state[name] for name in (*HEAPSORT_MARKS, "phase")},
         }
 
-    hints, last, lengths = unroll(step, start, steps, show)
+    record, last, lengths = unroll(step, start, steps, show)
+    hints = expanded(record, lengths, {**dict.fromkeys(HEAPSORT_MARKS, n), "phase": 3}, real)
     return Run(hints, {"pred": _Places(last["element"], last["place"]).chain()}, lengths)
 
 
@@ -291,10 +290,11 @@ def quicksort(inputs: dict[str, Array], steps: int) -> Run:
     }
 
     def show(state: State) -> dict[str, Array]:
-        marks = {name: one_hot(state[name], n, real) for name in QUICKSORT_MARKS}
-        return {"pred_h": pointer(_Places(state["element"], state["place"]).chain(), real), **marks}
+        chain = _Places(state["element"], state["place"]).chain()
+        return {"pred_h": pointer(chain, real), **{name: state[name] for name in QUICKSORT_MARKS}}
 
-    hints, last, lengths = unroll(step, step(start)[0] if n > 1 else start, steps, show)
+    record, last, lengths = unroll(step, step(start)[0] if n > 1 else start, steps, show)
+    hints = expanded(record, lengths, dict.fromkeys(QUICKSORT_MARKS, n), real)
     return Run(hints, {"pred": _Places(last["element"], last["place"]).chain()}, lengths)
 
 

@@ -8,7 +8,7 @@ from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import ErdosRenyi
 from mechgap.algorithms.graph_search import GRAPH_INPUTS, POSITION
 from mechgap.algorithms.shortest_paths import NEVER, grow_tree, queue_spec
-from mechgap.algorithms.unroll import State, frames_before, one_hot, pointer, unroll
+from mechgap.algorithms.unroll import State, expanded, frames_before, pointer, unroll
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 
@@ -97,9 +97,8 @@ def mst_kruskal(inputs: dict[str, Array], steps: int) -> Run:
     def show(state: State) -> dict[str, Array]:
         return {
             "pi": pointer(state["pi"], real),
-            **{name: one_hot(state[name], n, real) for name in KRUSKAL_MARKS},
             **{name: state[name].astype(real) for name in ("mask_u", "mask_v")},
-            "phase": one_hot(state["phase"], 3, real),
+            **{name: state[name] for name in (*KRUSKAL_MARKS, "phase")},
         }
 
     record, last, lengths = unroll(step, start, steps, show)
@@ -107,8 +106,11 @@ def mst_kruskal(inputs: dict[str, Array], steps: int) -> Run:
     joined = jnp.full((batch, n * n), NEVER, jnp.int32).at[rows, last["by"]].min(last["joined"]).reshape(batch, n, n)
     joined = jnp.minimum(joined, joined.mT)
     frame = jnp.arange(steps, dtype=jnp.int32)[:, None, None, None]
-    in_mst = {"in_mst_h": (frame >= joined).astype(real)}
-    return Run({**frames_before(lengths, in_mst), **record}, {"in_mst": (joined < NEVER).astype(real)}, lengths)
+    hints = {
+        **frames_before(lengths, {"in_mst_h": (frame >= joined).astype(real)}),
+        **expanded(record, lengths, {**dict.fromkeys(KRUSKAL_MARKS, n), "phase": 3}, real),
+    }
+    return Run(hints, {"in_mst": (joined < NEVER).astype(real)}, lengths)
 
 
 def _by_weight(
