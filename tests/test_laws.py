@@ -120,10 +120,11 @@ def _pairs(trace: mg.Trace) -> tuple[np.ndarray, np.ndarray]:
     return frames[:-1], frames[1:]
 
 
-LAST = {"pi": "pi_h", "pred": "pred_h", "min": "min_h"}
+LAST = {"pi": "pi_h", "pred": "pred_h", "min": "min_h", "in_mst": "in_mst_h"}
+WITHOUT_A_LAST_FRAME = ("floyd_warshall",)  # each frame is the state before one more round
 
 
-@pytest.mark.parametrize("name", mg.algorithm_names())
+@pytest.mark.parametrize("name", [name for name in mg.algorithm_names() if name not in WITHOUT_A_LAST_FRAME])
 def test_the_last_frame_agrees_with_the_outputs(name: str) -> None:
     trace = mg.algorithm(name).benchmark_sampler(3, 7, 32).next()
     for output in trace.spec.at(Stage.OUTPUT):
