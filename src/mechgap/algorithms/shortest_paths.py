@@ -1,5 +1,6 @@
-"""Shortest paths from one source: Bellman-Ford and Dijkstra."""
+"""Shortest paths: from one source by Bellman-Ford and Dijkstra, between all pairs by Floyd-Warshall."""
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
@@ -130,9 +131,71 @@ def dijkstra(inputs: dict[str, Array], steps: int) -> Run:
     return grow_tree(inputs, steps, "d", cumulative=True)
 
 
+FLOYD_WARSHALL_SPEC = Spec(
+    (
+        POSITION,
+        *GRAPH_INPUTS,
+        Variable("Pi", Stage.OUTPUT, Location.EDGE, Kind.POINTER),
+        Variable("Pi_h", Stage.HINT, Location.EDGE, Kind.POINTER),
+        Variable("D", Stage.HINT, Location.EDGE, Kind.SCALAR),
+        Variable("msk", Stage.HINT, Location.EDGE, Kind.MASK),
+        Variable("k", Stage.HINT, Location.NODE, Kind.MASK_ONE),
+    )
+)
+
+
+def floyd_warshall(inputs: dict[str, Array], steps: int) -> Run:
+    """Every pair may now go through node k, for k in turn; a way is taken if it is the first or strictly shorter.
+
+    Frame k is the state before node k is allowed, so no frame shows the result. A node's distance to itself starts as
+    its self-loop, and a pair that is not reached has distance 0 and the row's node as its parent.
+    """
+    A, real = inputs["A"].astype(inputs["pos"].dtype), inputs["pos"].dtype
+    batch, n, _ = A.shape
+    ids = jnp.arange(n, dtype=jnp.int32)
+
+    def through_k(old: State) -> State:
+        k = jnp.minimum(old["k"][0], n - 1)  # of every execution, since all have n frames
+        into, out = (jax.lax.dynamic_index_in_dim(old["D"], k, axis) for axis in (2, 1))  # [B, n, 1], [B, 1, n]
+        way = old["msk"][..., k][..., None] & old["msk"][:, k][:, None]
+        length = into + out
+        better = way & (~old["msk"] | (length < old["D"]))
+        return {
+            "Pi": jnp.where(better, old["Pi"][:, k][:, None], old["Pi"]),
+            "D": jnp.where(better, length, old["D"]),
+            "msk": old["msk"] | way,
+            "k": old["k"] + 1,
+        }
+
+    def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
+        new = through_k(old)
+        return new, new["k"] < n
+
+    start = {
+        "Pi": jnp.broadcast_to(ids[:, None], A.shape),
+        "D": A,
+        "msk": (A != 0) | jnp.eye(n, dtype=bool),
+        "k": jnp.zeros(batch, jnp.int32),
+    }
+
+    def show(state: State) -> dict[str, Array]:
+        return {
+            "Pi_h": pointer(state["Pi"], real),
+            "D": state["D"],
+            "msk": state["msk"].astype(real),
+            "k": one_hot(state["k"], n, real),
+        }
+
+    hints, last, lengths = unroll(step, start, steps, show)
+    return Run(hints, {"Pi": through_k(last)["Pi"]}, lengths)
+
+
 BELLMAN_FORD = Algorithm(
     "bellman_ford", BELLMAN_FORD_SPEC, bellman_ford, ErdosRenyi(weighted=True, source=True), max_steps=lambda n: n
 )
 DIJKSTRA = Algorithm(
     "dijkstra", queue_spec("d"), dijkstra, ErdosRenyi(weighted=True, source=True), max_steps=lambda n: n + 1
+)
+FLOYD_WARSHALL = Algorithm(
+    "floyd_warshall", FLOYD_WARSHALL_SPEC, floyd_warshall, ErdosRenyi(weighted=True), max_steps=lambda n: n
 )

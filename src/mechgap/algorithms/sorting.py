@@ -1,23 +1,39 @@
-"""Sorting an array: insertion sort."""
+"""Sorting an array: insertion sort, bubble sort, heapsort and quicksort.
 
+The last three exchange elements of an array. Their state is the array of elements by place; an element is a number that
+says both its key's rank and its node, so that exchanging and comparing are one gather each, and integers decide as the
+keys would: the ranks are taken in the keys' own precision.
+"""
+
+import itertools
+from typing import NamedTuple
+
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Int
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import UniformKeys
 from mechgap.algorithms.searching import ARRAY_INPUTS, ORDER_HINT
-from mechgap.algorithms.unroll import State, one_hot, pointer, unroll
+from mechgap.algorithms.unroll import State, expanded, lowest, one_hot, pointer, unroll
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
-INSERTION_SORT_SPEC = Spec(
-    (
-        *ARRAY_INPUTS,
-        Variable("pred", Stage.OUTPUT, Location.NODE, Kind.POINTER, permutation=True),
-        ORDER_HINT,
-        Variable("i", Stage.HINT, Location.NODE, Kind.MASK_ONE),
-        Variable("j", Stage.HINT, Location.NODE, Kind.MASK_ONE),
+
+def sorting_spec(*marks: str, before: tuple[Variable, ...] = (), after: tuple[Variable, ...] = ()) -> Spec:
+    """The interface of a sort: the order as a chain of predecessors, and the nodes that its variables stand at."""
+    return Spec(
+        (
+            *ARRAY_INPUTS,
+            Variable("pred", Stage.OUTPUT, Location.NODE, Kind.POINTER, permutation=True),
+            ORDER_HINT,
+            *before,
+            *(Variable(mark, Stage.HINT, Location.NODE, Kind.MASK_ONE) for mark in marks),
+            *after,
+        )
     )
-)
+
+
+INSERTION_SORT_SPEC = sorting_spec("i", "j")
 
 
 def insertion_sort(inputs: dict[str, Array], steps: int) -> Run:
@@ -60,4 +76,239 @@ def insertion_sort(inputs: dict[str, Array], steps: int) -> Run:
     return Run(hints, {"pred": last["pred"]}, lengths)
 
 
+
+def bubble_sort(inputs: dict[str, Array], steps: int) -> Run:
+    """Pass i carries the smallest of the elements from place i on down to place i, one exchange of neighbours at most
+    per frame.
+
+    Equal keys never change places, so ranks without ties decide as the keys do. Every execution compares the same
+    places in the same frame.
+    """
+    (batch, n), real = inputs["key"].shape, inputs["pos"].dtype
+    ids = jnp.arange(n, dtype=jnp.int32)
+    rank = jnp.argsort(jnp.argsort(inputs["key"], axis=-1, stable=True), axis=-1).astype(jnp.int32)
+    pairs = [(0, 0), *((i, j) for i in range(n) for j in range(n - 1, i, -1)), (0, 0)]
+    passes, places = jnp.asarray(pairs, jnp.int32).T
+
+    def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
+        frame = jnp.minimum(old["frame"] + 1, len(pairs) - 1)
+        i, j = passes[frame[0]], places[frame[0]]
+        element = old["element"]
+        # The places before and after the pair may not exist; the chain then begins here, or nobody hangs on the pair.
+        around = jnp.pad(element, [(0, 0), (2, 1)], constant_values=-1)
+        outer, left, right, following = jnp.unstack(jax.lax.dynamic_slice_in_dim(around, j, 4, axis=1), axis=1)
+        low, high = jnp.minimum(left, right), jnp.maximum(left, right)
+        element = jnp.where(ids == j - 1, low[:, None], jnp.where(ids == j, high[:, None], element))
+        new = {
+            "element": element,
+            "pred": _rechained(old["pred"], [jnp.where(outer < 0, low, outer), low, high, following]),
+            "i": jax.lax.dynamic_index_in_dim(element, i, axis=1, keepdims=False) % n,
+            "j": high % n,
+            "frame": frame,
+        }
+        return new, frame < len(pairs) - 1
+
+    zero = jnp.zeros(batch, jnp.int32)
+    chain = jnp.broadcast_to(jnp.maximum(ids - 1, 0), (batch, n))
+    start = {"element": rank * n + ids, "pred": chain, "i": zero, "j": zero, "frame": zero}
+
+    def show(state: State) -> dict[str, Array]:
+        return {"pred_h": pointer(state["pred"], real), "i": state["i"], "j": state["j"]}
+
+    record, last, lengths = unroll(step, start, steps, show)
+    return Run(expanded(record, lengths, {"i": n, "j": n}, real), {"pred": last["pred"]}, lengths)
+
+
+def _rechained(pred: Int[Array, "batch n"], chain: list[Int[Array, " batch"]]) -> Int[Array, "batch n"]:
+    """The predecessors after each element of the chain was hung on the one before it; a negative one is nobody."""
+    ids = jnp.arange(pred.shape[-1], dtype=jnp.int32)
+    for before, element in itertools.pairwise(chain):
+        here = (ids == element[:, None] % len(ids)) & (element[:, None] >= 0)
+        pred = jnp.where(here, before[:, None] % len(ids), pred)
+    return pred
+
+
+class _Places(NamedTuple):
+    """An array whose elements are exchanged, and where each node is in it."""
+
+    element: Int[Array, "batch n"]  # by place: rank * n + node; equal keys have equal ranks
+    place: Int[Array, "batch n"]  # by node
+
+    @classmethod
+    def of(cls, key: Array) -> "_Places":
+        batch, n = key.shape
+        ids = jnp.arange(n, dtype=jnp.int32)
+        rank = jnp.sum(key[:, None, :] < key[:, :, None], axis=-1, dtype=jnp.int32)
+        return cls(rank * n + ids, jnp.broadcast_to(ids, (batch, n)))
+
+    def rank(self, place: Int[Array, " batch"]) -> Int[Array, " batch"]:
+        return self._at(place) // self.place.shape[-1]
+
+    def node(self, place: Int[Array, " batch"]) -> Int[Array, " batch"]:
+        return self._at(place) % self.place.shape[-1]
+
+    def exchanged(self, one: Int[Array, " batch"], other: Int[Array, " batch"]) -> "_Places":
+        ids = jnp.arange(self.place.shape[-1], dtype=jnp.int32)
+        here, there = one[:, None], other[:, None]
+        at_here, at_there = self._at(one)[:, None], self._at(other)[:, None]
+        element = jnp.where(ids == here, at_there, jnp.where(ids == there, at_here, self.element))
+        place = jnp.where(self.place == here, there, jnp.where(self.place == there, here, self.place))
+        return _Places(element, place)
+
+    def nodes_at(self, place: Int[Array, "batch n"]) -> Int[Array, "batch n"]:
+        return jnp.take_along_axis(self.element, place, axis=-1) % self.place.shape[-1]
+
+    def chain(self) -> Int[Array, "batch n"]:
+        """By node: who stands one place before it; the first points to itself."""
+        return self.nodes_at(jnp.maximum(self.place - 1, 0))
+
+    def heap(self, size: Int[Array, " batch"]) -> Int[Array, "batch n"]:
+        """By node: its parent in the heap of the first `size` places; the root and the rest point to themselves."""
+        ids = jnp.arange(self.place.shape[-1], dtype=jnp.int32)
+        return jnp.where(self.place < size[:, None], self.nodes_at(jnp.maximum(self.place - 1, 0) // 2), ids)
+
+    def _at(self, place: Int[Array, " batch"]) -> Int[Array, " batch"]:
+        return jnp.take_along_axis(self.element, place[:, None], axis=-1)[:, 0]
+
+
+HEAPSORT_MARKS = ("i", "j", "largest", "heap_size")
+HEAPSORT_SPEC = sorting_spec(
+    *HEAPSORT_MARKS,
+    before=(Variable("parent", Stage.HINT, Location.NODE, Kind.POINTER),),
+    after=(Variable("phase", Stage.HINT, Location.GRAPH, Kind.CATEGORICAL, classes=3),),
+)
+BUILD, TAKE, SIFT = range(3)  # heapsort's phases: from the last place on make a heap; then, in turns, take and repair
+
+
+def heapsort(inputs: dict[str, Array], steps: int) -> Run:
+    """Make a heap, then exchange its largest element with its last one and repair the smaller heap, until one is left.
+
+    A frame is one level of a sift, or one taking. `i` stands at the place where the sift began or, in the second half,
+    at the place last taken; in the frame of a taking it is the heap's new root, and `largest` is node 0, as in the
+    benchmark.
+    """
+    (batch, n), real = inputs["key"].shape, inputs["pos"].dtype
+
+    def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
+        places = _Places(old["element"], old["place"])
+        sifts_on = old["hole"] >= 0
+        builds_on = ~sifts_on & (old["phase"] == BUILD) & (old["anchor"] > 0)
+        takes = ~sifts_on & ~builds_on
+        size = old["size"] - takes
+        anchor = jnp.where(takes, size, old["anchor"] - builds_on)
+        hole = jnp.where(sifts_on, old["hole"], jnp.where(takes, 0, anchor))
+        largest = hole
+        for child in (2 * hole + 1, 2 * hole + 2):
+            inside = jnp.minimum(child, n - 1)
+            largest = jnp.where((child < size) & (places.rank(inside) > places.rank(largest)), inside, largest)
+        places = places.exchanged(hole, jnp.where(takes, size, largest))
+        new = {
+            **places._asdict(),
+            "size": size,
+            "anchor": anchor,
+            "hole": jnp.where(takes, 0, jnp.where(largest == hole, -1, largest)),
+            "phase": jnp.where(takes, TAKE, jnp.where(old["phase"] == BUILD, BUILD, SIFT)),
+            "i": places.node(jnp.where(takes, 0, anchor)),
+            "j": places.node(jnp.where(takes, size, hole)),
+            "largest": jnp.where(takes, 0, places.node(largest)),
+            "heap_size": places.node(size - 1),
+        }
+        return new, size > 0
+
+    last_node, whole = jnp.full(batch, n - 1, jnp.int32), jnp.full(batch, n, jnp.int32)
+    start = {
+        **_Places.of(inputs["key"])._asdict(),
+        "size": whole,
+        "anchor": whole,
+        "hole": jnp.full(batch, -1, jnp.int32),
+        "phase": jnp.full(batch, BUILD, jnp.int32),
+        **dict.fromkeys(HEAPSORT_MARKS, last_node),
+    }
+
+    def show(state: State) -> dict[str, Array]:
+        places = _Places(state["element"], state["place"])
+        return {
+            "pred_h": pointer(places.chain(), real),
+            "parent": pointer(places.heap(state["size"]), real),
+            **{name: state[name] for name in (*HEAPSORT_MARKS, "phase")},
+        }
+
+    record, last, lengths = unroll(step, start, steps, show)
+    hints = expanded(record, lengths, {**dict.fromkeys(HEAPSORT_MARKS, n), "phase": 3}, real)
+    return Run(hints, {"pred": _Places(last["element"], last["place"]).chain()}, lengths)
+
+
+def most_heapsort_frames(n: int) -> int:
+    """Frame 0; every sift down to the lowest leaf under its place; and a frame for every taking."""
+
+    def levels(place: int, size: int) -> int:
+        return 1 + levels(2 * place + 1, size) if 2 * place + 1 < size else 1
+
+    return 1 + sum(levels(place, n) for place in range(n)) + sum(1 + levels(0, size) for size in range(1, n))
+
+
+QUICKSORT_MARKS = ("p", "r", "i", "j")
+
+
+def quicksort(inputs: dict[str, Array], steps: int) -> Run:
+    """Partition the leftmost segment that is longer than one, by its last element, until there is none.
+
+    A frame is one comparison, or the exchange that puts the pivot in its place; there is no frame before the first
+    comparison. (The benchmark fails on a single element; here it has one frame, of the array as it is.)
+    """
+    (batch, n), real = inputs["key"].shape, inputs["pos"].dtype
+    ids = jnp.arange(n, dtype=jnp.int32)
+
+    def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
+        places, settled = _Places(old["element"], old["place"]), old["settled"]
+        # Everything left of the first two unsettled neighbours is sorted: recursion without a stack.
+        first = lowest(~settled & ~jnp.pad(settled[:, 1:], [(0, 0), (0, 1)], constant_values=True))
+        last = lowest(settled & (ids > first[:, None])) - 1
+        is_new = old["at_j"] > old["at_r"]
+        p, r = jnp.where(is_new, first, old["at_p"]), jnp.where(is_new, last, old["at_r"])
+        i, j = jnp.where(is_new, first, old["at_i"]), jnp.where(is_new, first, old["at_j"])
+        goes_on = p < n
+        p, r, i, j = (jnp.minimum(place, n - 1) for place in (p, r, i, j))
+        moves = places.rank(j) <= places.rank(r)  # always at j = r, where the pivot itself is put behind the smaller
+        places = places.exchanged(i, jnp.where(moves, j, i))
+        is_pivot = j == r
+        following = i + (moves & ~is_pivot)
+        new = {
+            **places._asdict(),
+            "settled": settled | (is_pivot[:, None] & (ids == i[:, None])),
+            **{"at_p": p, "at_r": r, "at_i": following, "at_j": j + 1},
+            **{"p": places.node(p), "r": places.node(r), "i": places.node(following), "j": places.node(j)},
+        }
+        return new, goes_on
+
+    zero = jnp.zeros(batch, jnp.int32)
+    start = {
+        **_Places.of(inputs["key"])._asdict(),
+        "settled": jnp.zeros((batch, n), bool),
+        **{"at_p": zero, "at_r": zero - 1, "at_i": zero, "at_j": zero},
+        **dict.fromkeys(QUICKSORT_MARKS, zero),
+    }
+
+    def show(state: State) -> dict[str, Array]:
+        chain = _Places(state["element"], state["place"]).chain()
+        return {"pred_h": pointer(chain, real), **{name: state[name] for name in QUICKSORT_MARKS}}
+
+    record, last, lengths = unroll(step, step(start)[0] if n > 1 else start, steps, show)
+    hints = expanded(record, lengths, dict.fromkeys(QUICKSORT_MARKS, n), real)
+    return Run(hints, {"pred": _Places(last["element"], last["place"]).chain()}, lengths)
+
+
 INSERTION_SORT = Algorithm("insertion_sort", INSERTION_SORT_SPEC, insertion_sort, UniformKeys(), max_steps=lambda n: n)
+BUBBLE_SORT = Algorithm(
+    "bubble_sort", sorting_spec("i", "j"), bubble_sort, UniformKeys(), max_steps=lambda n: 1 + n * (n - 1) // 2
+)
+HEAPSORT = Algorithm("heapsort", HEAPSORT_SPEC, heapsort, UniformKeys(), max_steps=most_heapsort_frames)
+# The longest execution cuts only the last element off each time.
+QUICKSORT = Algorithm(
+    "quicksort",
+    sorting_spec(*QUICKSORT_MARKS),
+    quicksort,
+    UniformKeys(),
+    max_steps=lambda n: max(1, n * (n + 1) // 2 - 1),
+    counts_first=True,
+)

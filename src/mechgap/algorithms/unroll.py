@@ -72,6 +72,17 @@ def one_hot(index: Int[Array, "..."], classes: int, dtype: jnp.dtype) -> Array:
     return (index[..., None] == jnp.arange(classes, dtype=index.dtype)).astype(dtype)
 
 
+def expanded(
+    record: dict[str, Array], lengths: Int[Array, " batch"], classes: dict[str, int], real: jnp.dtype
+) -> dict[str, Array]:
+    """The recorded hints, those of `classes` turned from indices [T, B] into one-hot vectors.
+
+    Made at once, after the loop: that writes each of them once, where `unroll` first makes room and then fills it.
+    """
+    vectors = {name: one_hot(record[name], count, real) for name, count in classes.items()}
+    return {**record, **frames_before(lengths, vectors)}
+
+
 def lowest(mask: Bool[Array, "... n"], axis: int = -1) -> Int[Array, "..."]:
     """The lowest index where the mask holds, n where it holds nowhere (XLA's argmax over a mask is slow)."""
     n = mask.shape[axis]
