@@ -8,15 +8,23 @@ from mechgap.algorithms.inputs import nearest
 
 # To add an algorithm: write its tracer in its family's file, and add its line here (docs/algorithms.md).
 REGISTRY = {
+    "activity_selector": "greedy.ACTIVITY_SELECTOR",
     "bellman_ford": "shortest_paths.BELLMAN_FORD",
     "bfs": "graph_search.BFS",
     "bfs_sequential": "graph_search.BFS_SEQUENTIAL",
+    "binary_search": "searching.BINARY_SEARCH",
     "dfs": "graph_search.DFS",
     "dfs_simplified": "graph_search.DFS_SIMPLIFIED",
     "dijkstra": "shortest_paths.DIJKSTRA",
+    "find_maximum_subarray_kadane": "divide_and_conquer.FIND_MAXIMUM_SUBARRAY_KADANE",
     "insertion_sort": "sorting.INSERTION_SORT",
+    "lcs_length": "dynamic_programming.LCS_LENGTH",
+    "matrix_chain_order": "dynamic_programming.MATRIX_CHAIN_ORDER",
     "minimum": "searching.MINIMUM",
     "mst_prim": "spanning_trees.MST_PRIM",
+    "optimal_bst": "dynamic_programming.OPTIMAL_BST",
+    "quickselect": "searching.QUICKSELECT",
+    "task_scheduling": "greedy.TASK_SCHEDULING",
 }
 
 

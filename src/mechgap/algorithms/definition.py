@@ -61,6 +61,7 @@ class Algorithm:
         tracer: (inputs [B, ...], T) -> `Run`, pure JAX.
         distribution: how its inputs are drawn.
         max_steps: number of nodes -> the largest number of frames an execution can have.
+        usual_steps: number of nodes -> a number of frames that few batches exceed, where `max_steps` is far more.
         samples_multiplier: how many times 32 samples the benchmark validates and tests on.
         order_is_constant: `pred_h` never changes, and the reference training script makes it an input.
         variant_of: the benchmark's algorithm that this is a variant of, if it is not the benchmark's own.
@@ -71,6 +72,7 @@ class Algorithm:
     tracer: Callable[[dict[str, Array], int], Run]
     distribution: Distribution
     max_steps: Callable[[int], int]
+    usual_steps: Callable[[int], int] | None = None
     samples_multiplier: int = 1
     order_is_constant: bool = False
     variant_of: str | None = None
@@ -93,8 +95,12 @@ class Algorithm:
         room = 1 << (batch - 1).bit_length()
         used = {k: x for k, x in inputs.items() if k != "adj"}  # it follows from A; a copy to the device saved
         padded = used if room == batch else {k: x[np.arange(room) % batch] for k, x in used.items()}
+        room_for_frames = self.max_steps(n) if self.usual_steps is None else self.usual_steps(n)
         with jax.enable_x64(True):
-            run = _run_in_float64(self, padded, self.max_steps(n))
+            run = _run_in_float64(self, padded, min(room_for_frames, self.max_steps(n)))
+            while run.lengths.max() >= room_for_frames < self.max_steps(n):  # an execution may have been cut
+                room_for_frames *= 2
+                run = _run_in_float64(self, padded, min(room_for_frames, self.max_steps(n)))
         lengths = np.asarray(run.lengths)[:batch]
         steps = int(lengths.max())
         hints = {name: np.asarray(x)[:steps, :batch] for name, x in run.hints.items()}
@@ -174,11 +180,13 @@ class Algorithm:
 def _run_in_float64(algorithm: Algorithm, inputs: dict[str, Array], steps: int) -> Run:
     run = algorithm.tracer(inputs, steps)
     pointers = {v.name for v in algorithm.spec.at(Stage.OUTPUT) if v.kind == Kind.POINTER}
-    return Run(
-        run.hints,
-        {name: x.astype(jnp.int64 if name in pointers else jnp.float64) for name, x in run.outputs.items()},
-        run.lengths.astype(jnp.float64),
-    )
+
+    def as_in_benchmark(name: str, x: Array) -> Array:
+        # Pointers of nodes are whole numbers there; the tables of pointers are real, and come real out of their tracer.
+        return x.astype(jnp.int64 if name in pointers and jnp.issubdtype(x.dtype, jnp.integer) else jnp.float64)
+
+    outputs = {name: as_in_benchmark(name, x) for name, x in run.outputs.items()}
+    return Run(run.hints, outputs, run.lengths.astype(jnp.float64))
 
 
 @partial(jax.jit, static_argnums=(0, 2, 3, 5))
@@ -188,7 +196,10 @@ def _sample(
     of_graph, of_pos = jax.random.split(key)
     inputs = algorithm.distribution.sample(of_graph, n, batch, p)
     if random_pos:
-        inputs["pos"] = jnp.sort(jax.random.uniform(of_pos, (batch, n)), axis=-1)
+        pos = completed(algorithm.spec, inputs, jnp)["pos"]
+        drawn = jax.random.uniform(of_pos, pos.shape)
+        order = jnp.lexsort((drawn, jnp.cumsum(pos == 0, axis=-1)), axis=-1)  # every string is sorted apart
+        inputs["pos"] = jnp.take_along_axis(drawn, order, axis=-1)
     return completed(algorithm.spec, inputs, jnp)
 
 
