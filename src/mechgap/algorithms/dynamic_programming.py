@@ -35,13 +35,14 @@ def matrix_chain_order(inputs: dict[str, Array], steps: int) -> Run:
     ids = jnp.arange(n, dtype=jnp.int32)
     i, k, j = ids[:, None, None], ids[:, None], ids
     before = jnp.roll(p, 1, axis=-1)
-    work = before[:, :, None, None] * p[:, None, :, None] * p[:, None, None, :]
+    splits = (i >= 1) & (i <= k) & (k < j)
+    # The choice also keeps XLA from fusing this product with the sum it goes into, which would round once, not twice.
+    work = jnp.where(splits, before[:, :, None, None] * p[:, None, :, None] * p[:, None, None, :], jnp.inf)
 
     def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
         known = jnp.where(old["msk"], old["m"], jnp.inf)
         right = jnp.roll(known, -1, axis=1)  # of k + 1..j
-        splits = (i >= 1) & (i <= k) & (k < j)
-        cost = jnp.where(splits, known[:, :, :, None] + right[:, None, :, :] + work, jnp.inf)
+        cost = known[:, :, :, None] + right[:, None, :, :] + work
         least = jnp.min(cost, axis=2)
         best = lowest(cost == least[:, :, None, :], axis=-2)
         found = least < jnp.inf

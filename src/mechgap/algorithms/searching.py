@@ -1,6 +1,7 @@
 """Searching an array: the minimum, a place in a sorted array, the median."""
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool
 
 from mechgap.algorithms.definition import Algorithm, Run
@@ -120,42 +121,50 @@ def quickselect(inputs: dict[str, Array], steps: int) -> Run:
     batch, n = key.shape
     places = jnp.arange(n, dtype=jnp.int32)
 
-    def at(order: Array, place: Array) -> Array:
-        return jnp.take_along_axis(order, place[:, None], axis=-1)[:, 0]
+    share = jnp.asarray(np.arange(n) * 1.0 / n, real)  # looked up: XLA would multiply by 1/n, which rounds otherwise
 
-    def look(order: Array, p: Array, r: Array, i: Array, j: Array, target: Array) -> State:
-        """Frame j of the partition, where i is the place behind the keys that are not greater, before it."""
+    def at(x: Array, place: Array) -> Array:
+        return jnp.take_along_axis(x, place[:, None], axis=-1)[:, 0]
+
+    def look(order: Array, pred: Array, p: Array, r: Array, i: Array, j: Array, target: Array) -> State:
+        """Frame j of a partition; i is the place behind the keys that are not greater, and moves on by one of them."""
         of_i, of_j, of_r = at(order, i), at(order, j), at(order, r)
         moves = at(key, of_j) <= at(key, of_r)  # the pivot always does
         swapped = jnp.where(places == i[:, None], of_j[:, None], order)
         swapped = jnp.where(places == j[:, None], of_i[:, None], swapped)
         order = jnp.where(moves[:, None], swapped, order)
-        return {"order": order, "p": p, "r": r, "i": jnp.where(moves & (j < r), i + 1, i), "j": j, "target": target}
+        # The nodes at i and j, and those behind them, are all whose predecessor may be another now.
+        for place in (i, i + 1, j, j + 1):
+            place = jnp.minimum(place, n - 1)
+            node, before = at(order, place), at(order, jnp.maximum(place - 1, 0))
+            pred = jnp.where(places == node[:, None], before[:, None], pred)
+        i = jnp.where(moves & (j < r), i + 1, i)
+        return {"order": order, "pred": pred, "p": p, "r": r, "i": i, "j": j, "target": target}
 
     def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
-        p, r, i, target = old["p"], old["r"], old["i"], old["target"]
-        parted = old["j"] == r
-        below = target < i - p
-        found = parted & (target == i - p)
+        p, r, i, j, target = (old[name] for name in ("p", "r", "i", "j", "target"))
+        parted, below, found = j == r, target < i - p, target == i - p
         low, high = jnp.where(below, p, i + 1), jnp.where(below, i - 1, r)
-        # Of an execution that has ended nothing is kept, but its places must exist.
-        p, r = jnp.where(parted, jnp.minimum(low, n - 1), p), jnp.where(parted, jnp.maximum(high, 0), r)
-        target = jnp.where(parted & ~below, target - (i - old["p"]) - 1, target)
-        return look(old["order"], p, r, jnp.where(parted, p, i), jnp.where(parted, p, old["j"] + 1), target), ~found
+        # Nothing is kept of a step beyond the end, but its places must exist.
+        low, high = jnp.minimum(low, n - 1), jnp.maximum(high, 0)
+        target = jnp.where(parted & ~below, target - (i - p) - 1, target)
+        p, r = jnp.where(parted, low, p), jnp.where(parted, high, r)
+        i, j = jnp.where(parted, p, i), jnp.where(parted, p, j + 1)
+        return look(old["order"], old["pred"], p, r, i, j, target), ~(parted & found)
 
     zero = jnp.zeros(batch, jnp.int32)
-    start = look(jnp.broadcast_to(places, (batch, n)), zero, zero + n - 1, zero, zero, zero + n // 2)
+    standing, pred = (jnp.broadcast_to(x, (batch, n)) for x in (places, jnp.maximum(places - 1, 0)))
+    start = look(standing, pred, zero, zero + n - 1, zero, zero, zero + n // 2)
 
     def show(state: State) -> dict[str, Array]:
         order, p, r, i, j = (state[name] for name in ("order", "p", "r", "i", "j"))
         pivots_turn = j == r
-        nodes = {"p": p, "r": r, "i": i, "j": j, "pivot": jnp.where(pivots_turn, i, r)}
-        rank = jnp.argsort(order, axis=-1)
+        shown = {"p": p, "r": r, "i": i, "j": j, "pivot": jnp.where(pivots_turn, i, r)}
         return {
-            "pred_h": pointer(jnp.take_along_axis(order, jnp.maximum(rank - 1, 0), axis=-1), real),
-            **{name: at(order, place) for name, place in nodes.items()},
-            "i_rank": (i - jnp.where(pivots_turn, p, 0)).astype(real) / n,
-            "target": state["target"].astype(real) / n,
+            "pred_h": pointer(state["pred"], real),
+            **{name: at(order, place) for name, place in shown.items()},
+            "i_rank": share[i - jnp.where(pivots_turn, p, 0)],
+            "target": share[state["target"]],
         }
 
     record, last, lengths = unroll(step, start, steps, show)
