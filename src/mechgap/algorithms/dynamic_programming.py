@@ -23,43 +23,92 @@ MATRIX_CHAIN_ORDER_SPEC = Spec(
         Variable("msk", Stage.HINT, Location.EDGE, Kind.MASK),
     )
 )
+SPANS_AT_ONCE = 8  # spans that are computed with the same shapes: less waste or less to compile
 
 
 def matrix_chain_order(inputs: dict[str, Array], steps: int) -> Run:
     """Every chain i..j is split at the best k by the costs of the previous frame, until no cost changes.
 
-    Matrix i is p[i - 1] by p[i], so that node 0 begins no chain. The result has seen one sweep more than the last frame.
+    Matrix i is p[i - 1] by p[i], so that node 0 begins no chain. Frame t has the best costs of trees of up to t levels,
+    and s[i, j] is as old as the cost it led to. The result has seen one sweep more than the last frame.
     """
-    p, real = inputs["p"], inputs["pos"].dtype
-    batch, n = p.shape
-    ids = jnp.arange(n, dtype=jnp.int32)
-    i, k, j = ids[:, None, None], ids[:, None], ids
-    before = jnp.roll(p, 1, axis=-1)
-    splits = (i >= 1) & (i <= k) & (k < j)
-    # The choice also keeps XLA from fusing this product with the sum it goes into, which would round once, not twice.
-    work = jnp.where(splits, before[:, :, None, None] * p[:, None, :, None] * p[:, None, None, :], jnp.inf)
+    real, (batch, n) = inputs["pos"].dtype, inputs["p"].shape
+    cost, split = _chains(inputs["p"].T, steps + 1)
+    known = cost < jnp.inf
+    m = jnp.where(known, cost, 0)
+    changed = jnp.any(m[1:] != m[:-1], axis=(2, 3))
+    lengths = jnp.minimum(lowest(~changed.T) + 1, steps)
 
-    def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
-        known = jnp.where(old["msk"], old["m"], jnp.inf)
-        right = jnp.roll(known, -1, axis=1)  # of k + 1..j
-        cost = known[:, :, :, None] + right[:, None, :, :] + work
-        least = jnp.min(cost, axis=2)
-        best = lowest(cost == least[:, :, None, :], axis=-2)
-        found = least < jnp.inf
-        better = found & (~old["msk"] | (least < old["m"]))
-        m = jnp.where(better, least, old["m"])
-        new = {"m": m, "s": jnp.where(better, best, old["s"]), "msk": old["msk"] | found}
-        return new, jnp.any(m != old["m"], axis=(1, 2))
+    def keep(old: Array, frame: tuple[Array, Array]) -> tuple[Array, Array]:
+        new = jnp.where(frame[0], frame[1], old)
+        return new, new
 
-    single = jnp.broadcast_to((ids[:, None] == ids) & (ids >= 1), (batch, n, n))
-    start = {"m": jnp.zeros((batch, n, n), real), "s": jnp.zeros((batch, n, n), jnp.int32), "msk": single}
+    begins = jnp.arange(n, dtype=jnp.int32)[:, None]
+    improved = known[1:] & (cost[1:] < cost[:-1])
+    s = jnp.where(known[1:], begins + split[1:], 0)
+    s = jnp.concatenate([jnp.zeros_like(s[:1]), jax.lax.scan(keep, jnp.zeros_like(s[0]), (improved, s))[1]])
+    tables = {"m": m, "s_h": pointer(s, real), "msk": known.astype(real)}
+    hints = {name: _by_end(x[:steps]) for name, x in tables.items()} | {
+        "pred_h": standing_order((steps, batch, n), real)
+    }
+    result = jnp.take_along_axis(s, lengths[None, :, None, None], axis=0)[0]
+    return Run(frames_before(lengths, hints), {"s": pointer(_by_end(result), real)}, lengths)
 
-    def show(state: State) -> dict[str, Array]:
-        return {"m": state["m"], "s_h": pointer(state["s"], real), "msk": state["msk"].astype(real)}
 
-    hints, last, lengths = unroll(step, start, steps, show)
-    order = frames_before(lengths, {"pred_h": standing_order((steps, batch, n), real)})
-    return Run({**hints, **order}, {"s": pointer(step(last)[0]["s"], real)}, lengths)
+def _chains(p: Array, sweeps: int) -> tuple[Array, Array]:
+    """Costs and splits of every chain after 0, 1, ... sweeps, both [sweep, B, first i, span j - i].
+
+    Sweeps are the inner dimension of this computation and spans the outer one, because a chain's cost is final after
+    `span` sweeps and unknown in the first log2(span): most of a sweep over the whole table would change nothing.
+    A split is counted from i; the samples are the last axis, since all of them do the same.
+    """
+    n, batch = p.shape
+    spread = jnp.pad(p, ((0, n), (0, 0)))
+    ids = jnp.arange(n)
+    pairs = jnp.roll(p, 1, axis=0)[None] * spread[ids[:, None] + ids]  # p[i - 1] p[k], by k - i and i
+    cost = jnp.full((n, sweeps, n + SPANS_AT_ONCE, batch), jnp.inf, p.dtype).at[0, :, 1:n].set(0)
+    split = jnp.zeros((n, sweeps, n, batch), jnp.int32)
+
+    def of_spans(low: int, high: int, tables: tuple[Array, Array]) -> tuple[Array, Array]:
+        """The chains of spans low..high - 1, which become known at sweep `first` and are final after sweep `last`."""
+        first, last, rows = low.bit_length(), min(high, sweeps) - 1, n - low
+        shape = (last + 1 - first, rows, batch)
+
+        def of_span(span: Array, tables: tuple[Array, Array]) -> tuple[Array, Array]:
+            cost, split = tables
+            # A table of its own: inside the loop XLA would fuse the product with the sum, and round once, not twice.
+            work = pairs[: high - 1, :rows] * jax.lax.dynamic_slice_in_dim(spread, span, rows)
+
+            def try_split(k: Array, best: tuple[Array, Array]) -> tuple[Array, Array]:
+                left = jax.lax.dynamic_slice(cost, (k, first - 1, 0, 0), (1, *shape))[0]
+                right = jax.lax.dynamic_slice(cost, (span - 1 - k, first - 1, k + 1, 0), (1, *shape))[0]
+                total = left + right + work[k]
+                better = total < best[0]
+                return jnp.where(better, total, best[0]), jnp.where(better, k, best[1])
+
+            none = jnp.full(shape, jnp.inf, p.dtype), jnp.zeros(shape, jnp.int32)
+            best = jax.lax.fori_loop(0, span, try_split, none)
+            to_the_end = [jnp.pad(x, ((0, sweeps - 1 - last), (0, 0), (0, 0)), mode="edge")[None] for x in best]
+            return tuple(
+                jax.lax.dynamic_update_slice(table, x, (span, first, 0, 0))
+                for table, x in zip((cost, split), to_the_end, strict=True)
+            )
+
+        return jax.lax.fori_loop(low, high, of_span, tables) if last >= first else tables
+
+    low = 1
+    while low < n:
+        high = min(2 * low, low + SPANS_AT_ONCE, n)
+        cost, split = of_spans(low, high, (cost, split))
+        low = high
+    return cost[:, :, :n].transpose(1, 3, 2, 0), split.transpose(1, 3, 2, 0)
+
+
+def _by_end(table: Array) -> Array:
+    """[..., i, j - i] -> [..., i, j], where the cells beyond the last j are 0: in memory, row i moves i places on."""
+    n = table.shape[-1]
+    longer = jnp.pad(table, [(0, 0)] * (table.ndim - 1) + [(0, 1)])
+    return longer.reshape(*table.shape[:-2], n * (n + 1))[..., : n * n].reshape(table.shape)
 
 
 LCS_LENGTH_SPEC = Spec(
@@ -73,14 +122,14 @@ LCS_LENGTH_SPEC = Spec(
         Variable("c", Stage.HINT, Location.EDGE, Kind.SCALAR),
     )
 )
-MATCH, FROM_ABOVE, FROM_LEFT, BLANK = range(4)  # the classes of b
+MATCH, FROM_ABOVE, FROM_LEFT = range(3)  # classes of b; the fourth is for pairs of nodes that are no cell of the table
 
 
 def lcs_length(inputs: dict[str, Array], steps: int) -> Run:
     """Every pair of prefixes takes its length from its three neighbours of the previous frame, until none changes.
 
     The table stands in the n by n pairs of nodes, at rows of the first string and columns of the second; its first row
-    and column are right from frame 0 on. The other cells are -1 in the class BLANK. The result has seen one sweep more
+    and column are right from frame 0 on. The other cells are -1 in the fourth class. The result has seen one sweep more
     than the last frame.
     """
     key, second, real = inputs["key"], inputs["string"] > 0, inputs["pos"].dtype
@@ -107,7 +156,8 @@ def lcs_length(inputs: dict[str, Array], steps: int) -> Run:
         return {"c": c, "b": b}, jnp.any(c != old["c"], axis=(1, 2))
 
     def directions(b: Array) -> Array:
-        return jnp.where(cell[..., None], one_hot(b, 4, real), -one_hot(jnp.array(BLANK), 4, real))
+        blank = jnp.array([0.0, 0.0, 0.0, -1.0], real)
+        return jnp.where(cell[..., None], one_hot(b, 4, real), blank)
 
     def show(state: State) -> dict[str, Array]:
         return {"b_h": directions(state["b"]), "c": state["c"].astype(real)}
