@@ -120,13 +120,26 @@ def _pairs(trace: mg.Trace) -> tuple[np.ndarray, np.ndarray]:
     return frames[:-1], frames[1:]
 
 
-LAST = {"pi": "pi_h", "pred": "pred_h", "min": "min_h"}
+LAST = {
+    "pi": "pi_h",
+    "pred": "pred_h",
+    "min": "min_h",
+    "return": "high",
+    "median": "i",
+    "start": "best_low",
+    "end": "best_high",
+    "s": "s_h",
+    "root": "root_h",
+    "selected": "selected_h",
+}
 
 
 @pytest.mark.parametrize("name", mg.algorithm_names())
 def test_the_last_frame_agrees_with_the_outputs(name: str) -> None:
     trace = mg.algorithm(name).benchmark_sampler(3, 7, 32).next()
     for output in trace.spec.at(Stage.OUTPUT):
+        if output.name == "b":  # of lcs_length: the sweep that finds no length changed may still change a direction
+            continue
         frames = trace.hints[LAST[output.name]]
         last = frames[trace.lengths.astype(int) - 1, np.arange(32)]
         np.testing.assert_array_equal(last, trace.outputs[output.name])
@@ -147,7 +160,8 @@ def test_float32_decides_as_float64_on_a_grid(name: str) -> None:
     """Where no comparison is a near-tie, the training path agrees with the conformance path."""
     algorithm = mg.algorithm(name)
     inputs = dict(algorithm.benchmark_sampler(4, 7, 32).next().inputs)
-    for real in {"A", "key"} & inputs.keys():
+    grid = {v.name for v in algorithm.spec.at(Stage.INPUT) if v.kind == Kind.SCALAR and v.name not in ("pos", "d")}
+    for real in grid:
         inputs[real] = np.ceil(inputs[real] * 1024) / 1024
     inputs.pop("adj", None)
     ours, device = algorithm.trace(**inputs), algorithm.device_trace(inputs)
