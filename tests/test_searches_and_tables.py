@@ -76,13 +76,11 @@ def test_random_positions_are_sorted_in_every_string_apart() -> None:
 
 
 def test_an_unusually_long_execution_is_traced_whole() -> None:
-    """Quickselect has room for 6n frames at first; keys that alternate around the median leave it one key at a time."""
+    """Quickselect has room for 6n frames at first; of sorted keys every partition takes away one, the greatest."""
     n = 32
-    key = np.empty(n)
-    key[::-1] = [k // 2 if k % 2 else n - 1 - k // 2 for k in range(n)]
-    trace = mg.algorithm("quickselect").trace(key=key[None])
-    assert trace.lengths[0] > 6 * n
-    assert trace.outputs["median"][0].argmax() == int(np.flatnonzero(key == n // 2)[0])
+    trace = mg.algorithm("quickselect").trace(key=np.arange(n)[None] / n)
+    assert trace.lengths[0] == sum(range(n // 2 + 1, n + 1)) > 6 * n
+    assert trace.outputs["median"][0].argmax() == n // 2
 
 
 @pytest.mark.parametrize(

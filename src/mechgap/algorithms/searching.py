@@ -112,10 +112,10 @@ QUICKSELECT_SPEC = Spec(
 
 
 def quickselect(inputs: dict[str, Array], steps: int) -> Run:
-    """Partition the places p..r by the key at r, and go on in the part that holds the target, down to the target itself.
+    """Partition the places p..r by the key at r, and go on in the part that holds the target, until that is the pivot.
 
     A frame is one place j looked at, and j = r is the pivot's turn: it goes behind the i - p keys that are not greater.
-    There is no frame before the first look. `target` and, in the pivot's turn, `i_rank` count from p; else `i_rank` is i.
+    No frame comes before the first look. `target` and, in the pivot's turn, `i_rank` count from p, else from 0.
     """
     key, real = inputs["key"], inputs["pos"].dtype
     batch, n = key.shape
