@@ -95,6 +95,7 @@ class Algorithm:
         room = 1 << (batch - 1).bit_length()
         used = {k: x for k, x in inputs.items() if k != "adj"}  # it follows from A; a copy to the device saved
         padded = used if room == batch else {k: x[np.arange(room) % batch] for k, x in used.items()}
+        room_for_frames = self.max_steps(n) if self.usual_steps is None else self.usual_steps(n)
         with jax.enable_x64(True):
             steps = self.max_steps(n)
             if self.counts_first:
@@ -207,7 +208,10 @@ def _sample(
     of_graph, of_pos = jax.random.split(key)
     inputs = algorithm.distribution.sample(of_graph, n, batch, p)
     if random_pos:
-        inputs["pos"] = jnp.sort(jax.random.uniform(of_pos, (batch, n)), axis=-1)
+        pos = completed(algorithm.spec, inputs, jnp)["pos"]
+        drawn = jax.random.uniform(of_pos, pos.shape)
+        order = jnp.lexsort((drawn, jnp.cumsum(pos == 0, axis=-1)), axis=-1)  # every string is sorted apart
+        inputs["pos"] = jnp.take_along_axis(drawn, order, axis=-1)
     return completed(algorithm.spec, inputs, jnp)
 
 

@@ -178,15 +178,125 @@ def _orders(key: PRNGKeyArray, n: int, batch: int) -> Int[Array, "batch n"]:
 
 @dataclass(frozen=True)
 class UniformKeys:
-    """An array of uniform keys."""
+    """An array of numbers that are uniform from `low` to 1.
 
+    Attributes:
+        name: of the input they are.
+    """
+
+    low: float = 0.0
+    name: str = "key"
     p: tuple[float, ...] = ()
 
     def draw(self, stream: BenchmarkStream, n: int, count: int, p: tuple[float, ...]) -> dict[str, np.ndarray]:
         """All keys of all samples are consecutive numbers of the stream."""
         key = np.empty((count, n))
         stream.fill(key)
-        return {"key": key}
+        return {self.name: self.low + (1.0 - self.low) * key if self.low else key}
 
     def sample(self, key: PRNGKeyArray, n: int, batch: int, p: Array) -> dict[str, Array]:
-        return {"key": jax.random.uniform(key, (batch, n))}
+        return {self.name: jax.random.uniform(key, (batch, n), minval=self.low)}
+
+
+@dataclass(frozen=True)
+class SortedKeysAndTarget:
+    """A sorted array of uniform keys, and a uniform number to look for."""
+
+    p: tuple[float, ...] = ()
+
+    def draw(self, stream: BenchmarkStream, n: int, count: int, p: tuple[float, ...]) -> dict[str, np.ndarray]:
+        """Each sample: keys, target."""
+        uniform = np.empty((count, n + 1))
+        stream.fill(uniform)
+        return {"key": np.sort(uniform[:, :n], axis=-1), "target": uniform[:, n]}
+
+    def sample(self, key: PRNGKeyArray, n: int, batch: int, p: Array) -> dict[str, Array]:
+        uniform = jax.random.uniform(key, (batch, n + 1))
+        return {"key": jnp.sort(uniform[:, :n], axis=-1), "target": uniform[:, n]}
+
+
+@dataclass(frozen=True)
+class TwoStrings:
+    """Two random strings of n characters together; the first is the longer one where n is odd.
+
+    Attributes:
+        letters: how many different characters there are.
+    """
+
+    letters: int = 4
+    p: tuple[float, ...] = ()
+
+    def draw(self, stream: BenchmarkStream, n: int, count: int, p: tuple[float, ...]) -> dict[str, np.ndarray]:
+        """All characters of all samples are consecutive numbers of the stream."""
+        letters = stream.rng.randint(self.letters, size=(count, n))
+        return {"string": self._strings(n, count, np).astype(float), "key": np.eye(self.letters)[letters]}
+
+    def sample(self, key: PRNGKeyArray, n: int, batch: int, p: Array) -> dict[str, Array]:
+        letters = jax.random.randint(key, (batch, n), 0, self.letters)
+        strings = self._strings(n, batch, jnp).astype(float)
+        return {"string": strings, "key": jax.nn.one_hot(letters, self.letters, dtype=strings.dtype)}
+
+    def _strings(self, n: int, count: int, xp: ModuleType) -> Any:
+        if n < 2:
+            raise ValueError(f"Two strings need at least 2 characters; got n = {n}.")
+        return xp.broadcast_to(xp.arange(n) >= n - n // 2, (count, n))
+
+
+@dataclass(frozen=True)
+class SearchProbabilities:
+    """How often each of n keys is searched for (p), and each of the n + 1 gaps between them (q); together they are 1.
+
+    There is one node per gap, so that n keys make n + 1 nodes; p is 0 at the last one.
+    """
+
+    p: tuple[float, ...] = ()
+
+    def draw(self, stream: BenchmarkStream, n: int, count: int, p: tuple[float, ...]) -> dict[str, np.ndarray]:
+        """Each sample: the keys' numbers, then the gaps'."""
+        uniform = np.empty((count, 2 * n + 1))
+        stream.fill(uniform)
+        return self._split(uniform / uniform.sum(axis=-1, keepdims=True), n, np)
+
+    def sample(self, key: PRNGKeyArray, n: int, batch: int, p: Array) -> dict[str, Array]:
+        uniform = jax.random.uniform(key, (batch, 2 * n + 1))
+        return self._split(uniform / uniform.sum(axis=-1, keepdims=True), n, jnp)
+
+    def _split(self, numbers: Any, n: int, xp: ModuleType) -> dict[str, Any]:
+        return {"p": xp.pad(numbers[:, :n], ((0, 0), (0, 1))), "q": numbers[:, n:]}
+
+
+@dataclass(frozen=True)
+class Activities:
+    """Activities from the smaller (s) to the larger (f) of two uniform numbers."""
+
+    p: tuple[float, ...] = ()
+
+    def draw(self, stream: BenchmarkStream, n: int, count: int, p: tuple[float, ...]) -> dict[str, np.ndarray]:
+        """Each sample: one number of every activity, then the other."""
+        ends = np.empty((count, 2, n))
+        stream.fill(ends)
+        return {"s": ends.min(axis=1), "f": ends.max(axis=1)}
+
+    def sample(self, key: PRNGKeyArray, n: int, batch: int, p: Array) -> dict[str, Array]:
+        ends = jax.random.uniform(key, (batch, 2, n))
+        return {"s": ends.min(axis=1), "f": ends.max(axis=1)}
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Tasks with a deadline (d) that is one of 1..n and a uniform value (w)."""
+
+    p: tuple[float, ...] = ()
+
+    def draw(self, stream: BenchmarkStream, n: int, count: int, p: tuple[float, ...]) -> dict[str, np.ndarray]:
+        """Each sample: deadlines, values."""
+        d, w = np.empty((count, n), int), np.empty((count, n))
+        for deadlines, values in zip(d, w, strict=True):
+            deadlines[:] = stream.rng.randint(n, size=n)
+            stream.fill(values)
+        return {"d": d + 1, "w": w}
+
+    def sample(self, key: PRNGKeyArray, n: int, batch: int, p: Array) -> dict[str, Array]:
+        of_deadlines, of_values = jax.random.split(key)
+        w = jax.random.uniform(of_values, (batch, n))
+        return {"d": jax.random.randint(of_deadlines, (batch, n), 1, n + 1).astype(w.dtype), "w": w}

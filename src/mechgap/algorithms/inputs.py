@@ -12,6 +12,8 @@ from mechgap.trace import Kind, Location, Spec, Stage, Values, Variable
 
 DERIVED = ("pos", "adj")  # inputs that follow from the others where they are not given
 
+WHOLE = ("A", "d")  # inputs that the benchmark keeps as integers where they are: unweighted graphs, deadlines
+
 
 def nearest(name: str, valid: Mapping | tuple | list) -> str:
     """The end of an error message: what was probably meant, and what there is."""
@@ -23,13 +25,32 @@ def nearest(name: str, valid: Mapping | tuple | list) -> str:
 
 def completed(spec: Spec, inputs: Values, xp: ModuleType) -> Values:
     """The inputs in spec order with `pos` = i/n and `adj` = (A + I ≠ 0) filled in, by NumPy or jax.numpy."""
-    batch, n = (inputs["A"] if "A" in inputs else inputs["key"]).shape[:2]
     filled = dict(inputs)
     if "pos" not in filled:
-        filled["pos"] = xp.broadcast_to(xp.arange(n) * 1.0 / n, (batch, n))
+        batch, n = inputs[main_input(spec)].shape[:2]
+        filled["pos"] = (
+            places_in_strings(inputs["string"], xp)
+            if "string" in inputs
+            else xp.broadcast_to(xp.arange(n) * 1.0 / n, (batch, n))
+        )
     if "adj" not in filled and "adj" in spec.names(Stage.INPUT):
         filled["adj"] = adjacency(filled["A"], xp).astype(filled["pos"].dtype)
     return {name: filled[name] for name in spec.names(Stage.INPUT)}
+
+
+def main_input(spec: Spec) -> str:
+    """The input that says how many samples and nodes there are."""
+    names = [v.name for v in spec.at(Stage.INPUT) if v.location != Location.GRAPH and v.name not in DERIVED]
+    return "A" if "A" in names else names[0]
+
+
+def places_in_strings(string: Any, xp: ModuleType) -> Any:
+    """i/length of every character in its own string; the first string's nodes are marked 0, the second's 1."""
+    n = string.shape[-1]
+    first = xp.sum(string == 0, axis=-1, keepdims=True)
+    ids = xp.arange(n)
+    # A string may be absent from an input that is yet to be refused, hence the maximum.
+    return xp.where(ids < first, ids * 1.0 / xp.maximum(first, 1), (ids - first) * 1.0 / xp.maximum(n - first, 1))
 
 
 def checked_inputs(algorithm: str, spec: Spec, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -55,15 +76,16 @@ def checked_inputs(algorithm: str, spec: Spec, given: Mapping[str, Any]) -> dict
     if problems:
         raise ValueError(f"Bad input for {algorithm!r}:\n  " + "\n  ".join(problems))
     arrays = {
-        name: x.astype(float, copy=False) if x.dtype.kind == "f" or name != "A" else x for name, x in arrays.items()
+        name: x.astype(float, copy=False) if x.dtype.kind == "f" or name not in WHOLE else x
+        for name, x in arrays.items()
     }
     return completed(spec, arrays, np)
 
 
 def _shape_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
-    main = "A" if "A" in arrays else "key"
+    main = main_input(spec)
     size = arrays[main].shape
-    pattern = {"A": "[B, n, n]", "key": "[B, n]"}[main]
+    pattern = {1: "[B, n]", 2: f"[B, n, {'n' if main == 'A' else spec[main].classes}]"}[len(spec[main].shape(1))]
     if len(size) != len(spec[main].shape(1)) + 1:
         hint = (
             f"for one sample pass {main}[None]" if len(size) == len(spec[main].shape(1)) else f"reshape it to {pattern}"
@@ -105,8 +127,16 @@ def _value_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
             yield f"{name!r} must be finite; got {x[tuple(where)]} at {where}. Use 0 in A for 'no edge'."
         else:
             yield from _kind_problems(spec[name], x)
+    if "string" in arrays:
+        yield from _string_problems(arrays["string"])
     if "adj" in arrays and not np.array_equal(arrays["adj"] != 0, joined):
         yield "'adj' must be (A + I) != 0, but differs from that; leave 'adj' out to have it derived."
+
+
+def _string_problems(string: np.ndarray) -> Iterator[str]:
+    ends = (string[:, 0] == 0) & (string[:, -1] == 1)
+    if not np.array_equal(string, string != 0) or np.any(np.diff(string, axis=-1) < 0) or not np.all(ends):
+        yield "'string' must mark the first string's characters 0 and then the second's 1, at least one of each."
 
 
 def adjacency(A: Any, xp: ModuleType) -> Any:
@@ -133,5 +163,7 @@ def _kind_problems(variable: Variable, x: np.ndarray) -> Iterator[str]:
             )
         elif np.any((x != 0) & (x != 1)):
             yield f"{name!r} must be one-hot, with a 1 at the node; got the value {x[x != 0].max()}."
+    if variable.kind == Kind.CATEGORICAL and np.any(((x != 0).sum(-1) != 1) | (x.max(-1) != 1)):
+        yield f"{name!r} must be one-hot over its {variable.classes} classes: pass np.eye({variable.classes})[{name}]."
     if variable.kind == Kind.MASK and variable.location == Location.EDGE and not np.array_equal(x, x != 0):
         yield f"{name!r} must hold 0 and 1 only; got {x[(x != 0) & (x != 1)][0]}."
