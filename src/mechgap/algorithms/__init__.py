@@ -14,9 +14,14 @@ REGISTRY = {
     "dfs": "graph_search.DFS",
     "dfs_simplified": "graph_search.DFS_SIMPLIFIED",
     "dijkstra": "shortest_paths.DIJKSTRA",
+    "graham_scan": "geometry.GRAHAM_SCAN",
     "insertion_sort": "sorting.INSERTION_SORT",
+    "jarvis_march": "geometry.JARVIS_MARCH",
+    "kmp_matcher": "strings.KMP_MATCHER",
     "minimum": "searching.MINIMUM",
     "mst_prim": "spanning_trees.MST_PRIM",
+    "naive_string_matcher": "strings.NAIVE_STRING_MATCHER",
+    "segments_intersect": "geometry.SEGMENTS_INTERSECT",
 }
 
 

@@ -20,7 +20,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from mechgap.algorithms.distributions import BenchmarkStream
 from mechgap.algorithms.inputs import checked_inputs, completed
-from mechgap.trace import Kind, Spec, Stage, Trace, Values, make_trace
+from mechgap.trace import Kind, Location, Spec, Stage, Trace, Values, make_trace
 
 if TYPE_CHECKING:
     from mechgap.algorithms.benchmark import BenchmarkSampler
@@ -61,6 +61,7 @@ class Algorithm:
         tracer: (inputs [B, ...], T) -> `Run`, pure JAX.
         distribution: how its inputs are drawn.
         max_steps: number of nodes -> the largest number of frames an execution can have.
+        count_frames: inputs -> each execution's number of frames; where it is usually far below the largest.
         samples_multiplier: how many times 32 samples the benchmark validates and tests on.
         order_is_constant: `pred_h` never changes, and the reference training script makes it an input.
         variant_of: the benchmark's algorithm that this is a variant of, if it is not the benchmark's own.
@@ -74,6 +75,7 @@ class Algorithm:
     samples_multiplier: int = 1
     order_is_constant: bool = False
     variant_of: str | None = None
+    count_frames: Callable[[dict[str, Array]], Int[Array, " batch"]] | None = None
 
     def trace(self, **inputs: Any) -> Trace:
         """Execute the algorithm on a batch of inputs, value for value as the benchmark does.
@@ -88,18 +90,26 @@ class Algorithm:
 
     def trace_checked(self, inputs: dict[str, np.ndarray]) -> Trace:
         """`trace` for complete inputs that need no checking, such as the ones a sampler drew."""
-        batch, n = inputs["pos"].shape
+        batch = inputs["pos"].shape[0]
         # One compilation serves many batch sizes: round up to a power of two and cut the surplus off.
         room = 1 << (batch - 1).bit_length()
         used = {k: x for k, x in inputs.items() if k != "adj"}  # it follows from A; a copy to the device saved
         padded = used if room == batch else {k: x[np.arange(room) % batch] for k, x in used.items()}
         with jax.enable_x64(True):
-            run = _run_in_float64(self, padded, self.max_steps(n))
+            run = _run_in_float64(self, padded, self._enough_steps(padded))
         lengths = np.asarray(run.lengths)[:batch]
         steps = int(lengths.max())
         hints = {name: np.asarray(x)[:steps, :batch] for name, x in run.hints.items()}
         outputs = {name: np.asarray(x)[:batch] for name, x in run.outputs.items()}
         return make_trace(self.spec, dict(inputs), hints, outputs, lengths)
+
+    def _enough_steps(self, inputs: dict[str, np.ndarray]) -> int:
+        """A number of frames that has room for every execution."""
+        if self.count_frames is None:
+            return self.max_steps(inputs["pos"].shape[-1])
+        longest = int(np.max(_count_frames(self, inputs)))
+        grain = 1 << max(longest.bit_length() - 4, 0)  # every T is compiled anew: at most an eighth too much, few T
+        return -(-longest // grain) * grain
 
     def device_trace(self, inputs: Values, steps: int | None = None) -> Trace:
         """Execute the algorithm inside a JAX program: float32, jittable, nothing checked.
@@ -173,12 +183,19 @@ class Algorithm:
 @partial(jax.jit, static_argnums=(0, 2))
 def _run_in_float64(algorithm: Algorithm, inputs: dict[str, Array], steps: int) -> Run:
     run = algorithm.tracer(inputs, steps)
-    pointers = {v.name for v in algorithm.spec.at(Stage.OUTPUT) if v.kind == Kind.POINTER}
+    outputs = algorithm.spec.at(Stage.OUTPUT)
+    whole = {v.name for v in outputs if v.kind == Kind.POINTER or v.location == Location.GRAPH}
     return Run(
         run.hints,
-        {name: x.astype(jnp.int64 if name in pointers else jnp.float64) for name, x in run.outputs.items()},
+        {name: x.astype(jnp.int64 if name in whole else jnp.float64) for name, x in run.outputs.items()},
         run.lengths.astype(jnp.float64),
     )
+
+
+@partial(jax.jit, static_argnums=0)
+def _count_frames(algorithm: Algorithm, inputs: dict[str, Array]) -> Int[Array, " batch"]:
+    assert algorithm.count_frames is not None
+    return algorithm.count_frames(inputs)
 
 
 @partial(jax.jit, static_argnums=(0, 2, 3, 5))
@@ -186,10 +203,11 @@ def _sample(
     algorithm: Algorithm, key: PRNGKeyArray, n: int, batch: int, p: Array, random_pos: bool
 ) -> dict[str, Array]:
     of_graph, of_pos = jax.random.split(key)
-    inputs = algorithm.distribution.sample(of_graph, n, batch, p)
-    if random_pos:
-        inputs["pos"] = jnp.sort(jax.random.uniform(of_pos, (batch, n)), axis=-1)
-    return completed(algorithm.spec, inputs, jnp)
+    inputs = completed(algorithm.spec, algorithm.distribution.sample(of_graph, n, batch, p), jnp)
+    if random_pos:  # sorted apart in every segment that starts where pos is 0
+        segment = jnp.cumsum(inputs["pos"] == 0, axis=-1)
+        inputs["pos"] = jax.lax.sort((segment, jax.random.uniform(of_pos, segment.shape)), num_keys=2)[1]
+    return inputs
 
 
 def _check_size(n: int, batch: int) -> None:

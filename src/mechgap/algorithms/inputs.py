@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mechgap.trace import Kind, Location, Spec, Stage, Values, Variable
+from mechgap.trace import Kind, Spec, Stage, Values, Variable
 
 DERIVED = ("pos", "adj")  # inputs that follow from the others where they are not given
 
@@ -22,14 +22,32 @@ def nearest(name: str, valid: Mapping | tuple | list) -> str:
 
 
 def completed(spec: Spec, inputs: Values, xp: ModuleType) -> Values:
-    """The inputs in spec order with `pos` = i/n and `adj` = (A + I ≠ 0) filled in, by NumPy or jax.numpy."""
-    batch, n = (inputs["A"] if "A" in inputs else inputs["key"]).shape[:2]
+    """The inputs in spec order with `pos` = i/n and `adj` = (A + I ≠ 0) filled in, by NumPy or jax.numpy.
+
+    Two strings in a row (`string` is 0 in the first and 1 in the second) have positions of their own.
+    """
+    batch, n = inputs[main_input(spec)].shape[:2]
     filled = dict(inputs)
-    if "pos" not in filled:
+    if "pos" not in filled and "string" in filled:
+        filled["pos"] = _positions_in_strings(filled["string"], xp)
+    elif "pos" not in filled:
         filled["pos"] = xp.broadcast_to(xp.arange(n) * 1.0 / n, (batch, n))
     if "adj" not in filled and "adj" in spec.names(Stage.INPUT):
         filled["adj"] = adjacency(filled["A"], xp).astype(filled["pos"].dtype)
     return {name: filled[name] for name in spec.names(Stage.INPUT)}
+
+
+def main_input(spec: Spec) -> str:
+    """The input that tells how many samples and nodes there are: the graph, or the first that has to be given."""
+    given = [name for name in spec.names(Stage.INPUT) if name not in DERIVED]
+    return "A" if "A" in given else given[0]
+
+
+def _positions_in_strings(string: Any, xp: ModuleType) -> Any:
+    n = string.shape[-1]
+    second = (string != 0).sum(-1, keepdims=True)
+    place = xp.where(string != 0, xp.arange(n) - (n - second), xp.arange(n))
+    return place * 1.0 / xp.where(string != 0, second, n - second)
 
 
 def checked_inputs(algorithm: str, spec: Spec, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -61,9 +79,9 @@ def checked_inputs(algorithm: str, spec: Spec, given: Mapping[str, Any]) -> dict
 
 
 def _shape_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
-    main = "A" if "A" in arrays else "key"
+    main = main_input(spec)
     size = arrays[main].shape
-    pattern = {"A": "[B, n, n]", "key": "[B, n]"}[main]
+    pattern = "[B, n, n]" if main == "A" else "[B, n]"
     if len(size) != len(spec[main].shape(1)) + 1:
         hint = (
             f"for one sample pass {main}[None]" if len(size) == len(spec[main].shape(1)) else f"reshape it to {pattern}"
@@ -133,5 +151,22 @@ def _kind_problems(variable: Variable, x: np.ndarray) -> Iterator[str]:
             )
         elif np.any((x != 0) & (x != 1)):
             yield f"{name!r} must be one-hot, with a 1 at the node; got the value {x[x != 0].max()}."
-    if variable.kind == Kind.MASK and variable.location == Location.EDGE and not np.array_equal(x, x != 0):
+    if variable.kind == Kind.MASK and not np.array_equal(x, x != 0):
         yield f"{name!r} must hold 0 and 1 only; got {x[(x != 0) & (x != 1)][0]}."
+    elif name == "string":
+        yield from _string_problems(x)
+    if variable.kind == Kind.CATEGORICAL:
+        wrong = np.argwhere(((x != 0).sum(-1) != 1) | (x.max(-1) != 1))
+        if wrong.size:
+            fix = f"pass np.eye({variable.classes})[{name}]"
+            yield f"{name!r} must be one-hot over its {variable.classes} classes, but is not at {wrong[0].tolist()}: {fix}."
+
+
+def _string_problems(string: np.ndarray) -> Iterator[str]:
+    n, second = string.shape[-1], string.sum(-1)
+    wrong = np.flatnonzero(np.any(np.diff(string, axis=-1) < 0, axis=-1) | (second == 0) | (second > n - second))
+    if wrong.size:
+        yield (
+            f"'string' must be 0 along the haystack and then 1 along the needle, which is not empty and not longer than "
+            f"the haystack; sample {wrong[0]} has {string[wrong[0]].astype(int).tolist()}."
+        )
