@@ -43,16 +43,23 @@ class BenchmarkStream:
         return value
 
 
-    def words(self, count: int) -> np.ndarray:
-        """The next random words of 32 bits, which rng.randint masks."""
-        return self._bits.random_raw(count)
-
-    def ahead(self, count: int) -> np.ndarray:
+    def uniforms_ahead(self, count: int) -> np.ndarray:
         """The uniform numbers that come next, without drawing them."""
         here = self._bits.state
         uniform = self._generator.random(count)
         self._bits.state = here
         return uniform
+
+    def words_ahead(self, count: int) -> np.ndarray:
+        """The random words of 32 bits that come next, which rng.randint masks, without drawing them."""
+        here = self._bits.state
+        words = self._bits.random_raw(count)
+        self._bits.state = here
+        return words
+
+    def skip_words(self, count: int) -> None:
+        """Draw random words of 32 bits; a uniform number takes two."""
+        self._bits.random_raw(count, output=False)
 
 
 def _binomial(uniform: np.ndarray, p: tuple[float, ...], chosen: list[int]) -> np.ndarray:
@@ -135,6 +142,16 @@ class UniformKeys:
         return {"key": jax.random.uniform(key, (batch, n))}
 
 
+def _below(bound: int, words: list[int], used: int) -> tuple[int, int]:
+    """`BenchmarkStream.below` on words drawn ahead: the number, and how many words are used then."""
+    if bound == 1:
+        return 0, used
+    mask = (1 << (bound - 1).bit_length()) - 1
+    while (value := words[used] & mask) >= bound:
+        used += 1
+    return value, used + 1
+
+
 @dataclass(frozen=True)
 class NeedleInHaystack:
     """Two random strings over four characters, the needle copied to a random place of the haystack.
@@ -152,13 +169,31 @@ class NeedleInHaystack:
     def draw(self, stream: BenchmarkStream, n: int, count: int, p: tuple[float, ...]) -> dict[str, np.ndarray]:
         """Each sample in the benchmark's order: the needle's length, the needle, the haystack, the place."""
         self._check(n)
-        needles, places, characters = [], [], np.empty((count, n), np.int64)
-        for row in characters:
-            needle = max(n // 5, 1) if self.longest is None else 1 + stream.below(self.longest)
-            row[:] = np.roll(stream.words(n), -needle)
-            places.append(stream.below(n - 2 * needle))
-            needles.append(needle)
-        return self._strings(characters & (CHARACTERS - 1), np.array(needles)[:, None], np.array(places)[:, None], np)
+        per_sample = n + 8
+        while True:
+            words = stream.words_ahead(per_sample * count + 64)
+            try:
+                needle, start, place, used = self._places(words.tolist(), n, count)
+                break
+            except IndexError:  # numbers out of a range, which are drawn again, were more than expected
+                per_sample *= 2
+        stream.skip_words(used)
+        characters = words[start + (np.arange(n) + needle) % n]  # the needle is drawn first and stands last
+        return self._strings(characters.astype(np.int64) & (CHARACTERS - 1), needle, place, np)
+
+    def _places(self, words: list[int], n: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        """Of each sample: the needle's length, where its characters start in the stream, its place in the haystack."""
+        samples, used = [], 0
+        needle = max(n // 5, 1)
+        for _ in range(count):
+            if self.longest is not None:
+                longer, used = _below(self.longest, words, used)
+                needle = 1 + longer
+            start = used
+            place, used = _below(n - 2 * needle, words, start + n)
+            samples.append((needle, start, place))
+        needles, starts, places = np.array(samples).T[..., None]
+        return needles, starts, places, used
 
     def sample(self, key: PRNGKeyArray, n: int, batch: int, p: Array) -> dict[str, Array]:
         self._check(n)
@@ -199,12 +234,12 @@ class TwoSegments:
         points: list[np.ndarray] = []
         missing, per_sample = count, 32
         while missing:
-            uniform = stream.ahead(per_sample * missing + 256)
+            uniform = stream.uniforms_ahead(per_sample * missing + 256)
             per_sample *= 2  # a sample that needs more than this is seen whole in the end
             windows = np.lib.stride_tricks.sliding_window_view(uniform, 8).reshape(-1, 2, 4)
             crosses, heads = _segments_cross(windows[:, 0], windows[:, 1]).tolist(), (uniform > 0.5).tolist()
             starts, used = _accepted_starts(crosses, heads, missing)
-            stream.fill(np.empty(used))
+            stream.skip_words(2 * used)
             points.append(windows[starts])
             missing -= len(starts)
         x, y = np.concatenate(points).swapaxes(0, 1)

@@ -265,7 +265,7 @@ def jarvis_march(inputs: dict[str, Array], steps: int) -> Run:
     endpoint = jnp.where(looks, march.endpoint.reshape(n * n, batch)[in_room * n + i], 0)
     everywhere = (steps, batch, n)
     hints = {
-        "pred_h": pointer(jnp.broadcast_to(ids, everywhere), real),
+        "pred_h": pointer(jnp.broadcast_to(jnp.maximum(ids - 1, 0), everywhere), real),
         "in_hull_h": (march.joined <= jnp.asarray(number)[:, None, None]).astype(real),
         "best": one_hot(jnp.where(begun, march.best, 0), n, real),
         "last_point": one_hot(last_point, n, real),

@@ -114,9 +114,11 @@ def naive_string_matcher(inputs: dict[str, Array], steps: int) -> Run:
     real, n = inputs["pos"].dtype, inputs["pos"].shape[-1]
     strings = _strings(inputs)
     found, ends = _shifts(strings)
-    past = ends <= jnp.arange(steps, dtype=jnp.int32)[:, None, None]  # [T, B, n]: the shifts that have failed
-    s = jnp.sum(past, axis=-1, dtype=jnp.int32)
-    j = jnp.arange(steps, dtype=jnp.int32)[:, None] - jnp.max(jnp.where(past, ends, 0), axis=-1)
+    t = jnp.arange(steps, dtype=jnp.int32)[:, None]
+    by_shift = ends.T[:, None]
+    past = by_shift <= t  # [n, T, B]: the shifts that have failed; reduced along the first axis, which is fast
+    s = jnp.sum(past, axis=0, dtype=jnp.int32)
+    j = t - jnp.max(jnp.where(past, by_shift, 0), axis=0)
     hints = {
         "pred_h": strings.order(steps, real),
         "s": one_hot(s, n, real),
