@@ -42,7 +42,6 @@ class BenchmarkStream:
             pass
         return value
 
-
     def uniforms_ahead(self, count: int) -> np.ndarray:
         """The uniform numbers that come next, without drawing them."""
         here = self._bits.state

@@ -121,13 +121,13 @@ def _at(values: Array, node: Int[Array, " batch"]) -> Array:
 
 
 def graham_scan(inputs: dict[str, Array], steps: int) -> Run:
-    """The points by their angle around the lowest one; each goes on a stack, off which those that lie inside come first.
+    """The points by their angle around the lowest one go on a stack, off which those that then lie inside come first.
 
-    Frames 0 to 2: nothing, the lowest point, the angles. Then each frame takes one point off the stack (phase 3) or puts
-    one on it (phase 4). A point goes on once and comes off at most once, so two frame numbers per point say all.
+    Frames 0 to 2: nothing, the lowest point, the angles. Then each frame takes one point off the stack (phase 3) or
+    puts one on it (phase 4). A point goes on once and comes off at most once, so two frame numbers per point say all.
 
-    Where three points have the smallest angle, the benchmark empties its stack and never ends; here, the lowest point
-    stays on it.
+    Where three points or more have the smallest angle, the benchmark takes the lowest point off, too, and never ends
+    (as it may where two points are the lowest); here, that point stays.
     """
     x, y, real = inputs["x"], inputs["y"], inputs["pos"].dtype
     batch, n = x.shape

@@ -159,7 +159,8 @@ def _kind_problems(variable: Variable, x: np.ndarray) -> Iterator[str]:
         wrong = np.argwhere(((x != 0).sum(-1) != 1) | (x.max(-1) != 1))
         if wrong.size:
             fix = f"pass np.eye({variable.classes})[{name}]"
-            yield f"{name!r} must be one-hot over its {variable.classes} classes, but is not at {wrong[0].tolist()}: {fix}."
+            where = wrong[0].tolist()
+            yield f"{name!r} must be one-hot over its {variable.classes} classes, but is not at {where}: {fix}."
 
 
 def _string_problems(string: np.ndarray) -> Iterator[str]:
@@ -167,6 +168,6 @@ def _string_problems(string: np.ndarray) -> Iterator[str]:
     wrong = np.flatnonzero(np.any(np.diff(string, axis=-1) < 0, axis=-1) | (second == 0) | (second > n - second))
     if wrong.size:
         yield (
-            f"'string' must be 0 along the haystack and then 1 along the needle, which is not empty and not longer than "
+            "'string' must be 0 along the haystack and then 1 along the needle, which is not empty and not longer than "
             f"the haystack; sample {wrong[0]} has {string[wrong[0]].astype(int).tolist()}."
         )
