@@ -120,13 +120,14 @@ def _pairs(trace: mg.Trace) -> tuple[np.ndarray, np.ndarray]:
     return frames[:-1], frames[1:]
 
 
-LAST = {"pi": "pi_h", "pred": "pred_h", "min": "min_h"}
+LAST = {"pi": "pi_h", "pred": "pred_h", "min": "min_h", "in_hull": "in_hull_h", "match": "s"}
+NOT_HINTED = ("intersect",)
 
 
 @pytest.mark.parametrize("name", mg.algorithm_names())
 def test_the_last_frame_agrees_with_the_outputs(name: str) -> None:
     trace = mg.algorithm(name).benchmark_sampler(3, 7, 32).next()
-    for output in trace.spec.at(Stage.OUTPUT):
+    for output in (v for v in trace.spec.at(Stage.OUTPUT) if v.name not in NOT_HINTED):
         frames = trace.hints[LAST[output.name]]
         last = frames[trace.lengths.astype(int) - 1, np.arange(32)]
         np.testing.assert_array_equal(last, trace.outputs[output.name])
