@@ -76,6 +76,7 @@ class Algorithm:
     samples_multiplier: int = 1
     order_is_constant: bool = False
     variant_of: str | None = None
+    count_frames: Callable[[dict[str, Array]], Int[Array, " batch"]] | None = None
 
     def trace(self, **inputs: Any) -> Trace:
         """Execute the algorithm on a batch of inputs, value for value as the benchmark does.
@@ -90,7 +91,7 @@ class Algorithm:
 
     def trace_checked(self, inputs: dict[str, np.ndarray]) -> Trace:
         """`trace` for complete inputs that need no checking, such as the ones a sampler drew."""
-        batch, n = inputs["pos"].shape
+        batch = inputs["pos"].shape[0]
         # One compilation serves many batch sizes: round up to a power of two and cut the surplus off.
         room = 1 << (batch - 1).bit_length()
         used = {k: x for k, x in inputs.items() if k != "adj"}  # it follows from A; a copy to the device saved
@@ -106,6 +107,14 @@ class Algorithm:
         hints = {name: np.asarray(x)[:steps, :batch] for name, x in run.hints.items()}
         outputs = {name: np.asarray(x)[:batch] for name, x in run.outputs.items()}
         return make_trace(self.spec, dict(inputs), hints, outputs, lengths)
+
+    def _enough_steps(self, inputs: dict[str, np.ndarray]) -> int:
+        """A number of frames that has room for every execution."""
+        if self.count_frames is None:
+            return self.max_steps(inputs["pos"].shape[-1])
+        longest = int(np.max(_count_frames(self, inputs)))
+        grain = 1 << max(longest.bit_length() - 4, 0)  # every T is compiled anew: at most an eighth too much, few T
+        return -(-longest // grain) * grain
 
     def device_trace(self, inputs: Values, steps: int | None = None) -> Trace:
         """Execute the algorithm inside a JAX program: float32, jittable, nothing checked.
@@ -184,7 +193,7 @@ def _run_in_float64(algorithm: Algorithm, inputs: dict[str, Array], steps: int) 
     pointers = {v.name for v in outputs if v.kind == Kind.POINTER and v.location == Location.NODE}
     return Run(
         run.hints,
-        {name: x.astype(jnp.int64 if name in pointers else jnp.float64) for name, x in run.outputs.items()},
+        {name: x.astype(jnp.int64 if name in whole else jnp.float64) for name, x in run.outputs.items()},
         run.lengths.astype(jnp.float64),
     )
 

@@ -10,6 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
+CHARACTERS = 4  # the benchmark's alphabet
+DISK_RADIUS = 2.0
+IN_A_LINE = 1e-12  # three points are in a line where the cross product of their differences is below this
 WEIGHT_FLOOR = 1e-3  # undirected weights are sqrt(w wᵀ + floor), so that an edge's weight is never 0
 
 
@@ -38,6 +41,24 @@ class BenchmarkStream:
         while (value := self._bits.random_raw() & mask) >= bound:
             pass
         return value
+
+    def uniforms_ahead(self, count: int) -> np.ndarray:
+        """The uniform numbers that come next, without drawing them."""
+        here = self._bits.state
+        uniform = self._generator.random(count)
+        self._bits.state = here
+        return uniform
+
+    def words_ahead(self, count: int) -> np.ndarray:
+        """The random words of 32 bits that come next, which rng.randint masks, without drawing them."""
+        here = self._bits.state
+        words = self._bits.random_raw(count)
+        self._bits.state = here
+        return words
+
+    def skip_words(self, count: int) -> None:
+        """Draw random words of 32 bits; a uniform number takes two."""
+        self._bits.random_raw(count, output=False)
 
 
 def _binomial(uniform: np.ndarray, p: tuple[float, ...], chosen: list[int]) -> np.ndarray:

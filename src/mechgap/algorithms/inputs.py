@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mechgap.trace import Kind, Location, Spec, Stage, Values, Variable
+from mechgap.trace import Kind, Spec, Stage, Values, Variable
 
 DERIVED = ("pos", "adj")  # inputs that follow from the others where they are not given
 
@@ -167,3 +167,21 @@ def _kind_problems(variable: Variable, x: np.ndarray) -> Iterator[str]:
         yield f"{name!r} must be one-hot over its {variable.classes} classes: pass np.eye({variable.classes})[{name}]."
     if variable.kind == Kind.MASK and variable.location == Location.EDGE and not np.array_equal(x, x != 0):
         yield f"{name!r} must hold 0 and 1 only; got {x[(x != 0) & (x != 1)][0]}."
+    elif name == "string":
+        yield from _string_problems(x)
+    if variable.kind == Kind.CATEGORICAL:
+        wrong = np.argwhere(((x != 0).sum(-1) != 1) | (x.max(-1) != 1))
+        if wrong.size:
+            fix = f"pass np.eye({variable.classes})[{name}]"
+            where = wrong[0].tolist()
+            yield f"{name!r} must be one-hot over its {variable.classes} classes, but is not at {where}: {fix}."
+
+
+def _string_problems(string: np.ndarray) -> Iterator[str]:
+    n, second = string.shape[-1], string.sum(-1)
+    wrong = np.flatnonzero(np.any(np.diff(string, axis=-1) < 0, axis=-1) | (second == 0) | (second > n - second))
+    if wrong.size:
+        yield (
+            "'string' must be 0 along the haystack and then 1 along the needle, which is not empty and not longer than "
+            f"the haystack; sample {wrong[0]} has {string[wrong[0]].astype(int).tolist()}."
+        )
