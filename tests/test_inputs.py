@@ -25,7 +25,7 @@ BAD = {
     ),
     "unknown algorithm, nothing near": (
         lambda: mg.algorithm("xyzzy"),
-        r"No algorithm 'xyzzy'. Valid: activity_selector, bellman_ford",
+        r"No algorithm 'xyzzy'. Valid: activity_selector, articulation_points",
     ),
     "unknown input": (
         lambda: mg.algorithm("bfs").trace(A=A, S=S),

@@ -120,13 +120,30 @@ def _pairs(trace: mg.Trace) -> tuple[np.ndarray, np.ndarray]:
     return frames[:-1], frames[1:]
 
 
+# The hint that grows into an output, where it is not called OUTPUT_h; None where no frame holds the output.
+LAST: dict[tuple[str, str], str | None] = {
+    ("binary_search", "return"): "high",
+    ("find_maximum_subarray_kadane", "end"): "best_high",
+    ("find_maximum_subarray_kadane", "start"): "best_low",
+    ("floyd_warshall", "Pi"): None,  # each frame is the state before one more round
+    ("kmp_matcher", "match"): "s",
+    ("lcs_length", "b"): None,  # the sweep that finds no length changed may still change a direction
+    ("naive_string_matcher", "match"): "s",
+    ("quickselect", "median"): "i",
+    ("segments_intersect", "intersect"): None,
+}
+
+
 @pytest.mark.parametrize("name", mg.algorithm_names())
 def test_the_last_frame_agrees_with_the_outputs(name: str) -> None:
     trace = mg.algorithm(name).benchmark_sampler(3, 7, 32).next()
-    for output in trace.spec.at(Stage.OUTPUT):
-        frames = trace.hints[f"{output.name}_h"]
+    for output in trace.spec.names(Stage.OUTPUT):
+        hint = LAST.get((name, output), f"{output}_h")
+        if hint is None:
+            continue
+        frames = trace.hints[hint]
         last = frames[trace.lengths.astype(int) - 1, np.arange(32)]
-        np.testing.assert_array_equal(last, trace.outputs[output.name])
+        np.testing.assert_array_equal(last, trace.outputs[output])
 
 
 @pytest.mark.parametrize("name", mg.algorithm_names())

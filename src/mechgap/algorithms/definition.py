@@ -76,7 +76,6 @@ class Algorithm:
     samples_multiplier: int = 1
     order_is_constant: bool = False
     variant_of: str | None = None
-    count_frames: Callable[[dict[str, Array]], Int[Array, " batch"]] | None = None
 
     def trace(self, **inputs: Any) -> Trace:
         """Execute the algorithm on a batch of inputs, value for value as the benchmark does.
@@ -91,30 +90,27 @@ class Algorithm:
 
     def trace_checked(self, inputs: dict[str, np.ndarray]) -> Trace:
         """`trace` for complete inputs that need no checking, such as the ones a sampler drew."""
-        batch = inputs["pos"].shape[0]
+        batch = len(inputs["pos"])
         # One compilation serves many batch sizes: round up to a power of two and cut the surplus off.
         room = 1 << (batch - 1).bit_length()
         used = {k: x for k, x in inputs.items() if k != "adj"}  # it follows from A; a copy to the device saved
         padded = used if room == batch else {k: x[np.arange(room) % batch] for k, x in used.items()}
-        room_for_frames = self.max_steps(n) if self.usual_steps is None else self.usual_steps(n)
         with jax.enable_x64(True):
-            steps = self.max_steps(n)
-            if self.counts_first:
-                steps = min(steps, _rounded_up(int(_count_in_float64(self, padded, steps).max())))
-            run = _run_in_float64(self, padded, steps)
+            run = _run_in_float64(self, padded, self._room_for_frames(padded))
         lengths = np.asarray(run.lengths)[:batch]
         steps = int(lengths.max())
         hints = {name: np.asarray(x)[:steps, :batch] for name, x in run.hints.items()}
         outputs = {name: np.asarray(x)[:batch] for name, x in run.outputs.items()}
         return make_trace(self.spec, dict(inputs), hints, outputs, lengths)
 
-    def _enough_steps(self, inputs: dict[str, np.ndarray]) -> int:
-        """A number of frames that has room for every execution."""
-        if self.count_frames is None:
-            return self.max_steps(inputs["pos"].shape[-1])
-        longest = int(np.max(_count_frames(self, inputs)))
-        grain = 1 << max(longest.bit_length() - 4, 0)  # every T is compiled anew: at most an eighth too much, few T
-        return -(-longest // grain) * grain
+    def _room_for_frames(self, inputs: dict[str, np.ndarray]) -> int:
+        """A number of frames that no execution exceeds: every number is compiled anew, so there are few of them."""
+        most = self.max_steps(inputs["pos"].shape[-1])
+        if not self.counts_first:
+            return most
+        longest = int(_count_in_float64(self, inputs, most).max())
+        unit = 1 << max(0, longest.bit_length() - 3)  # three binary digits: at most a quarter too much
+        return min(most, -(-longest // unit) * unit)
 
     def device_trace(self, inputs: Values, steps: int | None = None) -> Trace:
         """Execute the algorithm inside a JAX program: float32, jittable, nothing checked.
@@ -189,8 +185,10 @@ class Algorithm:
 def _run_in_float64(algorithm: Algorithm, inputs: dict[str, Array], steps: int) -> Run:
     run = algorithm.tracer(inputs, steps)
     outputs = algorithm.spec.at(Stage.OUTPUT)
-    # The benchmark keeps what a pair of nodes points to in a matrix of reals.
-    pointers = {v.name for v in outputs if v.kind == Kind.POINTER and v.location == Location.NODE}
+    # The benchmark keeps what a node points to, and what is said of the whole graph, as integers; but tables of
+    # pointers (of pairs of nodes) as reals.
+    whole = {v.name for v in outputs if v.location == Location.GRAPH}
+    whole |= {v.name for v in outputs if v.location == Location.NODE and v.kind == Kind.POINTER}
     return Run(
         run.hints,
         {name: x.astype(jnp.int64 if name in whole else jnp.float64) for name, x in run.outputs.items()},
@@ -199,15 +197,9 @@ def _run_in_float64(algorithm: Algorithm, inputs: dict[str, Array], steps: int) 
 
 
 @partial(jax.jit, static_argnums=(0, 2))
-def _count_in_float64(algorithm: Algorithm, inputs: dict[str, Array], steps: int) -> Array:
-    """The lengths alone: the compiler drops the record, since nothing reads it."""
-    return algorithm.tracer(inputs, steps).lengths
-
-
-def _rounded_up(steps: int) -> int:
-    """To three binary digits: few different values, so few compilations, and at most a quarter too much."""
-    unit = 1 << max(0, steps.bit_length() - 3)
-    return -(-steps // unit) * unit
+def _count_in_float64(algorithm: Algorithm, inputs: dict[str, Array], most: int) -> Array:
+    """The lengths alone: the compiler drops the record of hints, since nothing reads it."""
+    return algorithm.tracer(inputs, most).lengths
 
 
 @partial(jax.jit, static_argnums=(0, 2, 3, 5))
@@ -215,13 +207,11 @@ def _sample(
     algorithm: Algorithm, key: PRNGKeyArray, n: int, batch: int, p: Array, random_pos: bool
 ) -> dict[str, Array]:
     of_graph, of_pos = jax.random.split(key)
-    inputs = algorithm.distribution.sample(of_graph, n, batch, p)
-    if random_pos:
-        pos = completed(algorithm.spec, inputs, jnp)["pos"]
-        drawn = jax.random.uniform(of_pos, pos.shape)
-        order = jnp.lexsort((drawn, jnp.cumsum(pos == 0, axis=-1)), axis=-1)  # every string is sorted apart
-        inputs["pos"] = jnp.take_along_axis(drawn, order, axis=-1)
-    return completed(algorithm.spec, inputs, jnp)
+    inputs = completed(algorithm.spec, algorithm.distribution.sample(of_graph, n, batch, p), jnp)
+    if random_pos:  # sorted apart in every string, which starts where pos is 0
+        string = jnp.cumsum(inputs["pos"] == 0, axis=-1)
+        inputs["pos"] = jax.lax.sort((string, jax.random.uniform(of_pos, string.shape)), num_keys=2)[1]
+    return inputs
 
 
 def _check_size(n: int, batch: int) -> None:

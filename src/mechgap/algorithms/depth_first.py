@@ -481,7 +481,12 @@ ARTICULATION_POINTS = Algorithm(
     counts_first=True,
 )
 BRIDGES = Algorithm(
-    "bridges", BRIDGES_SPEC, bridges, ErdosRenyi(p=(0.2,)), max_steps=_most_scan_frames, counts_first=True
+    "bridges",
+    BRIDGES_SPEC,
+    bridges,
+    ErdosRenyi(p=(0.2,)),
+    max_steps=_most_scan_frames,
+    counts_first=True,
 )
 STRONGLY_CONNECTED_COMPONENTS = Algorithm(
     "strongly_connected_components",

@@ -277,10 +277,6 @@ def jarvis_march(inputs: dict[str, Array], steps: int) -> Run:
     return Run(frames_before(lengths, hints), {"in_hull": (march.joined < n).astype(real)}, lengths)
 
 
-def _jarvis_frames(inputs: dict[str, Array]) -> Int[Array, " batch"]:
-    return 1 + _march(inputs).rounds * (inputs["x"].shape[-1] + 1)
-
-
 SEGMENTS_INTERSECT = Algorithm(
     "segments_intersect",
     SEGMENTS_SPEC,
@@ -297,5 +293,5 @@ JARVIS_MARCH = Algorithm(
     PointsInDisk(),
     max_steps=lambda n: 1 + n * (n + 1),
     order_is_constant=True,
-    count_frames=_jarvis_frames,
+    counts_first=True,
 )

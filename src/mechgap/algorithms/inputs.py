@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mechgap.trace import Kind, Spec, Stage, Values, Variable
+from mechgap.trace import Kind, Location, Spec, Stage, Values, Variable
 
 DERIVED = ("pos", "adj")  # inputs that follow from the others where they are not given
-
 WHOLE = ("A", "d")  # inputs that the benchmark keeps as integers where they are: unweighted graphs, deadlines
 
 
@@ -128,15 +127,22 @@ def _value_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
         else:
             yield from _kind_problems(spec[name], x)
     if "string" in arrays:
-        yield from _string_problems(arrays["string"])
+        yield from _string_problems(arrays["string"], is_needle="match" in spec.names(Stage.OUTPUT))
     if "adj" in arrays and not np.array_equal(arrays["adj"] != 0, joined):
         yield "'adj' must be (A + I) != 0, but differs from that; leave 'adj' out to have it derived."
 
 
-def _string_problems(string: np.ndarray) -> Iterator[str]:
-    ends = (string[:, 0] == 0) & (string[:, -1] == 1)
-    if not np.array_equal(string, string != 0) or np.any(np.diff(string, axis=-1) < 0) or not np.all(ends):
-        yield "'string' must mark the first string's characters 0 and then the second's 1, at least one of each."
+def _string_problems(string: np.ndarray, is_needle: bool) -> Iterator[str]:
+    n, second = string.shape[-1], string.sum(-1)
+    apart = np.array_equal(string, string != 0) and np.all(np.diff(string, axis=-1) >= 0)
+    if not apart or np.any((second == 0) | (second == n)):
+        yield "'string' must be 0 along the first string and then 1 along the second, at least one of each."
+    elif is_needle and np.any(second > n - second):
+        sample = int(np.argmax(second))
+        yield (
+            "'string' marks the needle with 1, and a needle must not be longer than the haystack; "
+            f"sample {sample} has a needle of {int(second[sample])} among {n} characters."
+        )
 
 
 def adjacency(A: Any, xp: ModuleType) -> Any:
@@ -163,25 +169,11 @@ def _kind_problems(variable: Variable, x: np.ndarray) -> Iterator[str]:
             )
         elif np.any((x != 0) & (x != 1)):
             yield f"{name!r} must be one-hot, with a 1 at the node; got the value {x[x != 0].max()}."
-    if variable.kind == Kind.CATEGORICAL and np.any(((x != 0).sum(-1) != 1) | (x.max(-1) != 1)):
-        yield f"{name!r} must be one-hot over its {variable.classes} classes: pass np.eye({variable.classes})[{name}]."
-    if variable.kind == Kind.MASK and variable.location == Location.EDGE and not np.array_equal(x, x != 0):
-        yield f"{name!r} must hold 0 and 1 only; got {x[(x != 0) & (x != 1)][0]}."
-    elif name == "string":
-        yield from _string_problems(x)
     if variable.kind == Kind.CATEGORICAL:
         wrong = np.argwhere(((x != 0).sum(-1) != 1) | (x.max(-1) != 1))
         if wrong.size:
             fix = f"pass np.eye({variable.classes})[{name}]"
             where = wrong[0].tolist()
             yield f"{name!r} must be one-hot over its {variable.classes} classes, but is not at {where}: {fix}."
-
-
-def _string_problems(string: np.ndarray) -> Iterator[str]:
-    n, second = string.shape[-1], string.sum(-1)
-    wrong = np.flatnonzero(np.any(np.diff(string, axis=-1) < 0, axis=-1) | (second == 0) | (second > n - second))
-    if wrong.size:
-        yield (
-            "'string' must be 0 along the haystack and then 1 along the needle, which is not empty and not longer than "
-            f"the haystack; sample {wrong[0]} has {string[wrong[0]].astype(int).tolist()}."
-        )
+    if variable.kind == Kind.MASK and variable.location == Location.EDGE and not np.array_equal(x, x != 0):
+        yield f"{name!r} must hold 0 and 1 only; got {x[(x != 0) & (x != 1)][0]}."

@@ -188,6 +188,6 @@ QUICKSELECT = Algorithm(
     quickselect,
     UniformKeys(),
     max_steps=lambda n: n * (n + 1) // 2,
-    usual_steps=lambda n: 6 * n,
+    counts_first=True,
     samples_multiplier=64,
 )

@@ -76,7 +76,6 @@ def insertion_sort(inputs: dict[str, Array], steps: int) -> Run:
     return Run(hints, {"pred": last["pred"]}, lengths)
 
 
-
 def bubble_sort(inputs: dict[str, Array], steps: int) -> Run:
     """Pass i carries the smallest of the elements from place i on down to place i, one exchange of neighbours at most
     per frame.

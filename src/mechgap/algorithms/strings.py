@@ -129,10 +129,6 @@ def naive_string_matcher(inputs: dict[str, Array], steps: int) -> Run:
     return Run(frames_before(lengths, hints), {"match": one_hot(found, n, real)}, lengths)
 
 
-def _naive_frames(inputs: dict[str, Array]) -> Int[Array, " batch"]:
-    return _shifts(_strings(inputs)).ends[:, -1]
-
-
 def kmp_matcher(inputs: dict[str, Array], steps: int) -> Run:
     """The needle's failure function, then the haystack from left to right without ever going back.
 
@@ -222,7 +218,7 @@ NAIVE_STRING_MATCHER = Algorithm(
     max_steps=_longest_naive,
     samples_multiplier=64,
     order_is_constant=True,
-    count_frames=_naive_frames,
+    counts_first=True,
 )
 KMP_MATCHER = Algorithm(
     "kmp_matcher",
