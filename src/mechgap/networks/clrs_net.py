@@ -100,6 +100,7 @@ class ClrsNet(eqx.Module):
         teacher_forcing: Number | None = None,
         dropout: Number | None = None,
         replacement: Replacement | None = None,
+        asked: Mapping[str, Number] | None = None,
         record: Record = True,
     ) -> Prediction:
         """Run one execution of T frames.
@@ -114,13 +115,15 @@ class ClrsNet(eqx.Module):
             teacher_forcing: the probability of a true hint instead of the predicted one, drawn per step; None for 0.
             dropout: the probability that a number of a new hidden state is dropped; None for 0.
             replacement: attention to use instead of the network's own, for causal checks.
+            asked: variable -> 1, or 0 for one that does not exist in this execution (see `mechgap.networks.slots`): it
+                is fed as zeros and joins no nodes. None where all exist.
             record: return the activations (static): all, none, or those of some pairs (micro-step, head), which then
                 look like the heads of a single micro-step.
         """
         self._check(inputs, hints, steps, key, teacher_forcing, dropout)
         precision = self.config.precision
         with nullcontext() if precision is None else jax.default_matmul_precision(precision):
-            run = _Run(self, inputs, hints, steps, key is None)
+            run = _Run(self, inputs, hints, steps, key is None, asked)
             return run.run(length, key, teacher_forcing, dropout, replacement, record)
 
     def _check(self, inputs: Mapping, hints: Mapping, steps: int, key: Any, forcing: Any, dropout: Any) -> None:
@@ -150,9 +153,11 @@ class ClrsNet(eqx.Module):
 class _Run:
     """One execution: the folded network and the constant inputs, shared by all steps."""
 
-    def __init__(self, net: ClrsNet, inputs: Mapping, hints: Mapping, steps: int, evaluating: bool):
+    def __init__(
+        self, net: ClrsNet, inputs: Mapping, hints: Mapping, steps: int, evaluating: bool, asked: Mapping | None
+    ):
         spec, config = net.spec, net.config
-        self.config, self.rounds = config, max(1, steps - 1)
+        self.config, self.rounds, self.asked = config, max(1, steps - 1), asked
         self.nodes, self.dtype = jnp.shape(inputs["pos"])[-1], net.processor.value.weight.dtype
         self.fed_variables = spec.at(Stage.HINT) if config.encode_hints else ()
         self.hint_variables = spec.at(Stage.HINT) if config.decode_hints else ()
@@ -215,7 +220,7 @@ class _Run:
         after = after if dropout is None else _drop(after, dropout, to_drop)
         now = _Round(fed, hidden, after)
         hints = self._decode(self.hint_variables, now, to_decode)
-        following = {v.name: feedback(v, hints[v.name], self.hard) for v in self.fed_variables}
+        following = {v.name: self._if_asked(v, feedback(v, hints[v.name], self.hard)) for v in self.fed_variables}
         if forcing is not None:
             forced = jax.random.bernoulli(to_force, forcing)
             following = {name: jnp.where(forced, truth[name], x) for name, x in following.items()}
@@ -265,7 +270,10 @@ class _Run:
         return {v.name: self._expand(v, jnp.asarray(self.hints[v.name])[at]) for v in self.fed_variables}
 
     def _expand(self, variable: Variable, value: Any) -> Array:
-        return expand(variable, value, self.nodes, self.dtype)
+        return self._if_asked(variable, expand(variable, value, self.nodes, self.dtype))
+
+    def _if_asked(self, variable: Variable, x: Array) -> Array:
+        return x if self.asked is None else x * self.asked[variable.name]
 
 
 def encoded_variables(spec: Spec, config: NetConfig) -> tuple[Variable, ...]:

@@ -1,0 +1,162 @@
+"""Room for the variables of many algorithms in one spec, so that one network, compiled once, serves them all.
+
+A slot is a variable of the shared spec; a variable of an algorithm fills the first free slot that looks like it (the
+same stage, location, kind and number of classes). A network over the shared spec has the weights of an algorithm in its
+slots and zeros in the others, and `asked` tells it which hints exist, since a predicted pointer would join nodes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, PRNGKeyArray
+
+from mechgap.networks.clrs_net import ClrsNet
+from mechgap.networks.config import NetConfig
+from mechgap.trace import Kind, Location, Spec, Stage, Values, Variable
+
+MASK_OF = "_mask"  # the end of the name of a permutation's mask: it lies beside the slot of its permutation
+
+
+@dataclass(frozen=True)
+class Slots:
+    """How the variables of some algorithms fit into one spec.
+
+    Attributes:
+        specs: (algorithm, its variables), in the order of the algorithms' numbers.
+    """
+
+    specs: tuple[tuple[str, Spec], ...]
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        """The names, in the order of their numbers."""
+        return tuple(name for name, _ in self.specs)
+
+    @cached_property
+    def names(self) -> dict[str, dict[str, str]]:
+        """algorithm -> variable -> slot."""
+        return {name: _slots_of(spec) for name, spec in self.specs}
+
+    @cached_property
+    def spec(self) -> Spec:
+        """The shared spec: as many slots of a look as the algorithm that needs most of them."""
+        slots: dict[str, Variable] = {}
+        for name, spec in self.specs:
+            for variable in spec:
+                slot = self.names[name][variable.name]
+                slots.setdefault(slot, replace(variable, name=slot, permutation=False))
+        order = sorted(slots, key=lambda slot: (list(Stage).index(slots[slot].stage), slot != "pos", slot))
+        return Spec(tuple(slots[slot] for slot in order))
+
+    @cached_property
+    def filled(self) -> dict[str, np.ndarray]:
+        """slot -> [algorithms]: 1 where the algorithm has a variable there."""
+        return {
+            v.name: np.array([v.name in self.names[a].values() for a in self.algorithms], np.float32) for v in self.spec
+        }
+
+    def put(self, algorithm: str, values: Mapping[str, Any], nodes: int) -> Values:
+        """An algorithm's values by slot, on graphs of `nodes` nodes: [*leading, n, ...] -> [*leading, nodes, ...].
+
+        Absent nodes are 0. Empty slots are not in the result (see `blank`).
+        """
+        spec = dict(self.specs)[algorithm]
+        return {self.names[algorithm][name]: _padded(spec[name], x, nodes) for name, x in values.items()}
+
+    def blank(self, slot: str, nodes: int) -> np.ndarray:
+        """What an empty slot holds, of one sample."""
+        variable = self.spec[slot]
+        whole = variable.kind == Kind.POINTER and variable.stage != Stage.HINT
+        return np.zeros(variable.shape(nodes), np.int32 if whole else np.float32)
+
+
+class SharedNet(eqx.Module):
+    """One processor, and the encoders and decoders of many algorithms.
+
+    Attributes:
+        networks: a `ClrsNet` over the shared spec whose encoders and decoders have the algorithms in front.
+        slots: which variable lies where.
+    """
+
+    networks: ClrsNet
+    slots: Slots = eqx.field(static=True)
+
+    @classmethod
+    def init(cls, slots: Slots, config: NetConfig, *, key: PRNGKeyArray) -> "SharedNet":
+        """Random weights, each algorithm's encoders and decoders as those of a network of its own."""
+        of_processor, of_algorithms = jax.random.split(key)
+        one = ClrsNet.init(slots.spec, config, key=of_processor)
+        keys = jax.random.split(of_algorithms, len(slots.algorithms))
+        each = jax.vmap(lambda k: ClrsNet.init(slots.spec, config, key=k))(keys)
+        return cls(eqx.tree_at(_of_algorithms, one, _of_algorithms(each)), slots)
+
+    def network(self, number: Int[Array, ""] | int) -> ClrsNet:
+        """The network of one algorithm, over the shared spec; its number may be traced."""
+        mine = jax.tree.map(lambda x: x[number], _of_algorithms(self.networks))
+        filled = {slot: jnp.asarray(where)[number] for slot, where in self.slots.filled.items()}
+        emptied = tuple(
+            {slot: jax.tree.map(lambda x, full=filled[slot]: x * full, layers) for slot, layers in part.items()}
+            for part in mine
+        )
+        return eqx.tree_at(_of_algorithms, self.networks, emptied)
+
+    def asked(self, number: Int[Array, ""] | int) -> dict[str, Array]:
+        """slot -> 1 where the algorithm has such a variable, else 0."""
+        return {slot: jnp.asarray(where)[number] for slot, where in self.slots.filled.items()}
+
+    def with_network(self, algorithm: str, network: ClrsNet) -> "SharedNet":
+        """The weights of an algorithm's own network put into its slots, and its processor into the shared place."""
+        number, names = self.slots.algorithms.index(algorithm), self.slots.names[algorithm]
+
+        def put(stacked: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+            changed = {
+                names[name]: jax.tree.map(lambda all_, x: all_.at[number].set(x), stacked[names[name]], layers)
+                for name, layers in own.items()
+            }
+            return stacked | changed
+
+        encoders, decoders = _of_algorithms(self.networks)
+        parts = (put(encoders, network.encoders), put(decoders, network.decoders), network.processor)
+        whole = eqx.tree_at(lambda net: (net.encoders, net.decoders, net.processor), self.networks, parts)
+        return SharedNet(whole, self.slots)
+
+
+def _of_algorithms(net: ClrsNet) -> tuple[dict, dict]:
+    return net.encoders, net.decoders
+
+
+def _slots_of(spec: Spec) -> dict[str, str]:
+    slots, used = {}, {}
+    permutations = {v.name for v in spec if v.kind == Kind.PERMUTATION_POINTER}
+    for variable in spec:
+        if variable.name == "pos":
+            slots[variable.name] = "pos"
+        elif variable.name.removesuffix(MASK_OF) in permutations - {variable.name}:
+            slots[variable.name] = slots[variable.name.removesuffix(MASK_OF)] + MASK_OF
+        else:
+            classes = () if variable.classes is None else (str(variable.classes),)
+            look = "_".join([variable.stage, variable.location, variable.kind, *classes])
+            used[look] = used.get(look, -1) + 1
+            slots[variable.name] = f"{look}_{used[look]}"
+    return slots
+
+
+def _node_axes(variable: Variable) -> int:
+    """How many axes of a value are nodes; they come before the classes."""
+    axes = {Location.NODE: 1, Location.EDGE: 2, Location.GRAPH: 0}[variable.location]
+    return axes + (variable.kind == Kind.PERMUTATION_POINTER)
+
+
+def _padded(variable: Variable, x: Any, nodes: int) -> np.ndarray:
+    x = np.asarray(x)
+    first = x.ndim - len(variable.shape(1))
+    widths = [
+        (0, nodes - size if first <= axis < first + _node_axes(variable) else 0) for axis, size in enumerate(x.shape)
+    ]
+    return np.pad(x, widths)

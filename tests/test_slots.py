@@ -1,0 +1,43 @@
+"""Many algorithms in one network: each of them runs as in a network of its own."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mechgap as mg
+from mechgap.networks import ClrsNet, NetConfig
+from mechgap.networks.slots import SharedNet, Slots
+from mechgap.trace import Stage
+
+FEW = ("bfs", "dijkstra", "floyd_warshall", "heapsort", "lcs_length", "segments_intersect")
+CONFIG = NetConfig(hidden=8)
+
+
+def slots_of(names: tuple[str, ...]) -> Slots:
+    return Slots(tuple((name, mg.algorithm(name).spec) for name in names))
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_an_algorithm_runs_in_its_slots_as_in_a_network_of_its_own(name: str) -> None:
+    slots = slots_of(FEW)
+    trace = mg.algorithm(name).benchmark_sampler(1, 4, 2).next()
+    own = ClrsNet.init(trace.spec, CONFIG, key=jax.random.key(1))
+    shared = SharedNet.init(slots, CONFIG, key=jax.random.key(2)).with_network(name, own)
+    number, steps = slots.algorithms.index(name), min(trace.steps, 6)
+    sample = trace.take([0])
+    given = {stage: {k: jnp.asarray(x[0]) for k, x in sample.values(stage).items()} for stage in (Stage.INPUT,)}
+    hints = {k: jnp.asarray(x[:steps, 0]) for k, x in sample.hints.items()}
+    alone = jax.jit(lambda: own(given[Stage.INPUT], hints, steps, steps=steps, record=False))()
+
+    nodes = trace.nodes
+    inputs = {v.name: slots.blank(v.name, nodes) for v in slots.spec.at(Stage.INPUT)}
+    inputs |= slots.put(name, given[Stage.INPUT], nodes)
+    fed = {v.name: np.stack([slots.blank(v.name, nodes)] * steps) for v in slots.spec.at(Stage.HINT)}
+    fed |= slots.put(name, hints, nodes)
+    run = jax.jit(lambda i: shared.network(i)(inputs, fed, steps, steps=steps, asked=shared.asked(i), record=False))
+    together = run(number)
+    for theirs, ours in ((alone.outputs, together.outputs), (alone.hints, together.hints)):
+        for variable, x in theirs.items():
+            slot = slots.names[name][variable]
+            np.testing.assert_allclose(ours[slot], x, rtol=1e-5, atol=1e-5, err_msg=variable)
