@@ -63,6 +63,7 @@ class Algorithm:
         max_steps: number of nodes -> the largest number of frames an execution can have.
         counts_first: executions are usually far shorter than the longest: count frames before making room for them.
         samples_multiplier: how many times 32 samples the benchmark validates and tests on.
+        is_sparse: the reference training script draws its graphs with half the edge probabilities of the others.
         order_is_constant: `pred_h` never changes, and the reference training script makes it an input.
         variant_of: the benchmark's algorithm that this is a variant of, if it is not the benchmark's own.
     """
@@ -74,6 +75,7 @@ class Algorithm:
     max_steps: Callable[[int], int]
     counts_first: bool = False
     samples_multiplier: int = 1
+    is_sparse: bool = False
     order_is_constant: bool = False
     variant_of: str | None = None
 

@@ -479,6 +479,7 @@ ARTICULATION_POINTS = Algorithm(
     ErdosRenyi(p=(0.2,)),
     max_steps=_most_scan_frames,
     counts_first=True,
+    is_sparse=True,
 )
 BRIDGES = Algorithm(
     "bridges",
@@ -487,6 +488,7 @@ BRIDGES = Algorithm(
     ErdosRenyi(p=(0.2,)),
     max_steps=_most_scan_frames,
     counts_first=True,
+    is_sparse=True,
 )
 STRONGLY_CONNECTED_COMPONENTS = Algorithm(
     "strongly_connected_components",

@@ -144,4 +144,5 @@ MST_KRUSKAL = Algorithm(
     ErdosRenyi(weighted=True, p=(0.2,)),  # fewer edges than elsewhere in the benchmark
     max_steps=most_kruskal_frames,
     counts_first=True,
+    is_sparse=True,
 )

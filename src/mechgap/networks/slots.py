@@ -70,10 +70,12 @@ class Slots:
         return {self.names[algorithm][name]: _padded(spec[name], x, nodes) for name, x in values.items()}
 
     def blank(self, slot: str, nodes: int) -> np.ndarray:
-        """What an empty slot holds, of one sample."""
+        """What an empty slot holds, of one sample: it is fed as zeros, and its loss is not counted, but is a number."""
         variable = self.spec[slot]
-        whole = variable.kind == Kind.POINTER and variable.stage != Stage.HINT
-        return np.zeros(variable.shape(nodes), np.int32 if whole else np.float32)
+        blank = np.zeros(variable.shape(nodes), np.float32)
+        if variable.kind in (Kind.MASK_ONE, Kind.CATEGORICAL, Kind.PERMUTATION_POINTER):
+            blank[..., 0] = 1
+        return blank
 
 
 class SharedNet(eqx.Module):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray, UInt32
 
-from mechgap.algorithms import Algorithm, algorithm
+from mechgap.algorithms import TRAIN_P, Algorithm, algorithm
 from mechgap.algorithms.benchmark import SPLITS
 from mechgap.algorithms.processing import as_permutations, closed_chain, pred_as_input
 from mechgap.trace import Kind, Spec, Stage, Trace, Values
@@ -19,6 +19,7 @@ from mechgap.training.config import TrainConfig
 
 # Which use of a seed a key is for: the weights, the data, and the network's own draws (dropout, forcing).
 TO_INIT, TO_DRAW, TO_RUN, TO_VALIDATE, TO_LOOK = range(5)
+SMALLEST = 4  # nodes that every algorithm can have
 LOOKS = 1000  # samples that decide how many frames there is room for, as in the reference
 
 
@@ -55,9 +56,11 @@ class Source:
 
 
 def source_of(config: TrainConfig) -> Source:
-    """The data of a config."""
+    """The data of a config; where graphs must be sparser, the default p is halved, as in the reference script."""
     alg = algorithm(config.algorithm)
     p = config.p if alg.distribution.p else None
+    if p == TRAIN_P and alg.is_sparse:
+        p = tuple(value / 2 for value in TRAIN_P)
     spec = _spec(config.algorithm, config.pred_as_input, config.permutations)
     return Source(alg, spec, p, config.random_pos, config.shared_data_stream)
 
@@ -90,7 +93,7 @@ def draw(
     keys = jax.vmap(lambda seed, step: member_key(seed, TO_DRAW, step))(drawn, steps[:members])
     inputs = jax.vmap(lambda key: source.sample(key, n, batch))(keys)
     folded = {name: x.reshape(members * batch, *x.shape[2:]) for name, x in inputs.items()}
-    samples = _samples(source, folded, frames)
+    samples = samples_of(source, folded, frames)
     unfold = partial(_unfold, members=members)
     apart = Batch(
         inputs=unfold(samples.inputs, axis=0),
@@ -117,7 +120,7 @@ def validation_batch(source: Source, n: int, count: int) -> Batch:
 
     def draw_once() -> Batch:
         inputs = source.sample(member_key(jnp.uint32(0), TO_VALIDATE), n, count)
-        return _samples(source, inputs, source.algorithm.max_steps(n))
+        return samples_of(source, inputs)
 
     return _cut(run_once(draw_once))
 
@@ -170,12 +173,12 @@ def sample_chunks(batch: Batch, size: int) -> Sequence[Batch]:
 @lru_cache(maxsize=64)
 def _spec(name: str, with_pred: bool, with_permutations: bool) -> Spec:
     alg = algorithm(name)
-    tiny = alg.benchmark_sampler(0, 2, 1).next()
+    tiny = alg.benchmark_sampler(0, SMALLEST, 1).next()
     return processed(tiny, with_pred and alg.order_is_constant, with_permutations).spec
 
 
-def _samples(source: Source, inputs: Values, frames: int) -> Batch:
-    """Trace inputs on the device and shape them as the network sees them."""
+def samples_of(source: Source, inputs: Values, frames: int | None = None) -> Batch:
+    """Trace inputs on the device and shape them as the network sees them; see `Algorithm.device_trace`."""
     trace = source.algorithm.device_trace(inputs, frames)
     inputs, hints, outputs = dict(trace.inputs), dict(trace.hints), dict(trace.outputs)
     if "pred" in source.spec.names(Stage.INPUT):

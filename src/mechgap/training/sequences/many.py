@@ -34,6 +34,7 @@ class Recipe:
         seeds: how many models.
         first_seed: the others follow.
         chunk: steps between two looks at the clock.
+        clip: the largest global norm of a gradient; 0 for no limit.
         enough: stop where every model has reached this share of right answers on training data; None never does.
     """
 
@@ -44,6 +45,7 @@ class Recipe:
     seeds: int = 1
     first_seed: int = 0
     chunk: int = 100
+    clip: float = 0.0
     enough: float | None = None
 
     def __post_init__(self) -> None:
@@ -95,6 +97,8 @@ def train_many(
         quiet: no progress bar; by default where there is no terminal.
     """
     optimiser = OPTIMISERS[recipe.optimiser](recipe.learning_rate)
+    if recipe.clip:
+        optimiser = optax.chain(optax.clip_by_global_norm(recipe.clip), optimiser)
     keys = jax.vmap(jax.random.key)(recipe.first_seed + jnp.arange(recipe.seeds))
     models = eqx.filter_jit(eqx.filter_vmap(init))(keys)
     weights, fixed = eqx.partition(models, eqx.is_inexact_array)
