@@ -8,7 +8,7 @@ from mechgap.programs.graph import Bool, GraphProgram, Node, Real, Select, argmi
 from mechgap.programs.library.relaxation import HEAVIEST
 
 
-def dijkstra(max_distance: float = 4.0) -> GraphProgram:
+def dijkstra(max_distance: float = 8.0) -> GraphProgram:
     """Shortest paths: the nearest node of the queue is final, and offers its distance plus the edge to its neighbours.
 
     Distances are below `max_distance`.
