@@ -132,17 +132,26 @@ Settings = Annotated[
 
 @app.command()
 def train(
-    algorithm: AlgorithmName,
-    seeds: Annotated[int, typer.Option(help="How many networks to train at once.")] = 8,
+    algorithm: Annotated[str | None, typer.Argument(help="The algorithm, e.g. bfs.")] = None,
+    algorithms: Annotated[
+        str | None, typer.Option(help="Instead: one network for several, e.g. bfs,dfs, or for all thirty: all.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many networks to train at once; 8, or 1 of several.")] = None,
     steps: Annotated[int, typer.Option(help="Steps of the optimiser; the paper takes 10000.")] = 300,
     settings: Settings = None,
     folder: Annotated[Path | None, typer.Option(help="Keep the run here; a killed run is resumed.")] = None,
 ) -> None:
-    """Train an ensemble of networks on an algorithm and print their scores."""
-    from mechgap.report.ensembles import train_and_print
+    """Train networks on an algorithm, or on several together, and print their scores."""
+    from mechgap.report.ensembles import train_and_print, train_together_and_print
     from mechgap.training.config import parse_assignments
 
-    train_and_print(algorithm, folder, {"seeds": seeds, "steps": steps, **parse_assignments(settings or [])})
+    if (algorithm is None) == (algorithms is None):
+        raise typer.BadParameter("give one algorithm, or several by --algorithms.")
+    given = {"steps": steps, **parse_assignments(settings or [])}
+    if algorithms is not None:
+        train_together_and_print(algorithms, folder, {"seeds": seeds or 1, **given})
+    else:
+        train_and_print(str(algorithm), folder, {"seeds": 8 if seeds is None else seeds, **given})
 
 
 @app.command()

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mechgap.training import Ensemble, TrainConfig, train
+from mechgap.training.multi_task import MultiTask, MultiTaskConfig, train_together
 from mechgap.training.sweep import read_sweep, run_sweep, submit_sweep
 
 METRICS = ("test_best", "test_last", "validation")
@@ -22,6 +23,21 @@ def train_and_print(algorithm: str, folder: Path | None, settings: dict[str, Any
     ensemble = train(algorithm, folder=folder, **settings)
     Console().print(ensemble_table([ensemble]))
     return ensemble
+
+
+def train_together_and_print(algorithms: str, folder: Path | None, settings: dict[str, Any]) -> MultiTask:
+    """Train networks on several algorithms together and print the score of each algorithm."""
+    config = MultiTaskConfig.from_settings({"algorithms": tuple(algorithms.replace(",", " ").split()), **settings})
+    result = train_together(config, folder=folder)
+    nodes, seconds = result.manifest["nodes"], result.manifest["times"]["train_s"]
+    title = f"one network of {len(config.algorithms)} algorithms, padded to {nodes} nodes, {seconds:.0f} s to train"
+    table = Table(title=title, title_justify="left")
+    for column in ("algorithm", "networks", "validation: mean ± std (max)"):
+        table.add_column(column)
+    for name, scores in result.scores.items():
+        table.add_row(name, str(len(scores)), f"{scores.mean():.4f} ± {scores.std():.4f} ({scores.max():.4f})")
+    Console().print(table)
+    return result
 
 
 def sweep_and_print(

@@ -1,7 +1,7 @@
 """What defines the training of one network on many algorithms."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -123,9 +123,9 @@ class MultiTaskConfig:
         return hashed_name("together", json.dumps(self.as_json(), sort_keys=True))
 
 
-def _known(names: tuple[str, ...] | list[str] | str) -> tuple[str, ...]:
+def _known(names: Sequence[str]) -> tuple[str, ...]:
     """The algorithms that are meant; the variants are not part of "all"."""
-    given = tuple(names.replace(",", " ").split()) if isinstance(names, str) else tuple(names)
+    given = tuple(names)
     if given == (ALL,):
         return tuple(name for name in algorithm_names() if algorithm(name).variant_of is None)
     twice = sorted({name for name in given if given.count(name) > 1})
