@@ -135,6 +135,9 @@ def train(
     algorithm: AlgorithmName,
     seeds: Annotated[int, typer.Option(help="How many networks to train at once.")] = 8,
     steps: Annotated[int, typer.Option(help="Steps of the optimiser; the paper takes 10000.")] = 300,
+    processor: Annotated[
+        str | None, typer.Option(help="gatv2 (the default), gat, mpnn, pgn or triplet_gmpnn.", show_default=False)
+    ] = None,
     settings: Settings = None,
     folder: Annotated[Path | None, typer.Option(help="Keep the run here; a killed run is resumed.")] = None,
 ) -> None:
@@ -142,7 +145,8 @@ def train(
     from mechgap.report.ensembles import train_and_print
     from mechgap.training.config import parse_assignments
 
-    train_and_print(algorithm, folder, {"seeds": seeds, "steps": steps, **parse_assignments(settings or [])})
+    given = {"seeds": seeds, "steps": steps} | ({} if processor is None else {"processor": processor})
+    train_and_print(algorithm, folder, given | parse_assignments(settings or []))
 
 
 @app.command()
