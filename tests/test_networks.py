@@ -105,7 +105,8 @@ def normed(norm: LayerNorm, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(("info", "bias", "norm"), list(product([False, True], repeat=3)))
 def test_equations_4_to_14_by_hand(info: bool, bias: bool, norm: bool, full: bool) -> None:
     p = processor(info, bias, norm, full)
-    hidden, attention = p(NODES, EDGES, GRAPHS, ADJACENCY, HIDDEN)
+    hidden, _, attention = p(NODES, EDGES, GRAPHS, ADJACENCY, HIDDEN)
+    assert attention is not None
     expected, logits, coefficients = by_hand(p)
     np.testing.assert_allclose(attention.logits, logits, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(attention.coefficients, coefficients, rtol=1e-3, atol=1e-5)

@@ -21,6 +21,8 @@ GOLDEN = Path(__file__).with_name("golden")
 PATHS = sorted(GOLDEN.glob("network_*.npz"))
 TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
 
+PROCESSORS = ("bfs_gat", "bfs_mpnn", "bfs_pgn", "bfs_triplet_gmpnn")
+
 Arrays = dict[str, np.ndarray]
 
 
@@ -61,7 +63,8 @@ def compute(path: Path, dtype: str) -> tuple[Arrays, Arrays]:
         steps = next(iter(hints.values())).shape[0]
         prediction = predicted(net, under(arrays, "input/"), hints, arrays["lengths"], steps)
     assert prediction.activations is not None
-    seen = {name: np.moveaxis(np.asarray(x), 0, 2) for name, x in prediction.activations._asdict().items()}
+    recorded = {name: x for name, x in prediction.activations._asdict().items() if x is not None}
+    seen = {name: np.moveaxis(np.asarray(x), 0, 2) for name, x in recorded.items()}
     ours = {f"output/{name}": np.asarray(x) for name, x in prediction.outputs.items()}
     ours |= {f"hint/{name}": np.swapaxes(np.asarray(x), 0, 1) for name, x in prediction.hints.items()}
     return under(arrays, f"{dtype}/"), ours | seen
@@ -69,13 +72,17 @@ def compute(path: Path, dtype: str) -> tuple[Arrays, Arrays]:
 
 # `make test-all` compares every network in both precisions; these go quickly through every part.
 QUICK = {
-    "float32": ("bfs_encoded_decoded_norm", "bellman_ford_encoded_decoded_norm", "dfs_encoded_decoded_norm"),
+    "float32": (
+        *("bfs_encoded_decoded_norm", "bellman_ford_encoded_decoded_norm", "dfs_encoded_decoded_norm"),
+        *("bfs_gat", "bfs_pgn"),
+    ),
     "float64": (
         *("bfs_none_plain", "bfs_full_adjacency", "bfs_message_passing_steps_2"),
         *("bellman_ford_decoded_only_plain", "bellman_ford_heads_2"),
         *("dfs_encoded_decoded_plain", "dfs_heads_2_hard"),
         *("floyd_warshall_default", "graham_scan_default", "insertion_sort_default"),
         *("lcs_length_hard", "segments_intersect_default"),
+        *("bfs_gat_full_adjacency_heads_2_plain", "bfs_pgn_plain_none"),
     ),
 }
 
@@ -97,7 +104,7 @@ def test_logits_and_attention_are_the_references(path: Path, dtype: str) -> None
         np.testing.assert_allclose(ours[name], theirs[name], rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], err_msg=name)
 
 
-@pytest.mark.parametrize("case", ["bfs_none_plain", "dfs_heads_2_hard", "floyd_warshall_default"])
+@pytest.mark.parametrize("case", ["bfs_none_plain", "dfs_heads_2_hard", "floyd_warshall_default", *PROCESSORS])
 def test_parameters_go_through_unchanged(case: str) -> None:
     header, arrays = load(GOLDEN / f"network_{case}.npz")
     tree = parameters(arrays, "float32")

@@ -27,6 +27,8 @@ QUICK = {
         "dfs_decoded_only_plain",
         "graham_scan_default",
         "segments_intersect_default",
+        "bfs_mpnn",
+        "insertion_sort_triplet_gmpnn",
     ),
 }
 PADDED = (("bfs_encoded_decoded_norm", "float32"), ("graham_scan_default", "float64"))

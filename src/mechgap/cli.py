@@ -138,6 +138,9 @@ def train(
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="How many networks to train at once; 8, or 1 of several.")] = None,
     steps: Annotated[int, typer.Option(help="Steps of the optimiser; the paper takes 10000.")] = 300,
+    processor: Annotated[
+        str | None, typer.Option(help="gatv2 (the default), gat, mpnn, pgn or triplet_gmpnn.", show_default=False)
+    ] = None,
     settings: Settings = None,
     folder: Annotated[Path | None, typer.Option(help="Keep the run here; a killed run is resumed.")] = None,
 ) -> None:
@@ -147,7 +150,8 @@ def train(
 
     if (algorithm is None) == (algorithms is None):
         raise typer.BadParameter("give one algorithm, or several by --algorithms.")
-    given = {"steps": steps, **parse_assignments(settings or [])}
+    named = {} if processor is None else {"processor": processor}
+    given = {"steps": steps, **named, **parse_assignments(settings or [])}
     if algorithms is not None:
         train_together_and_print(algorithms, folder, {"seeds": seeds or 1, **given})
     else:

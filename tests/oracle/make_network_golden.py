@@ -1,9 +1,9 @@
 """Write tests/golden/network_*.npz from the real package's network. Run it in the oracle environment.
 
 Each file holds one network: its parameters (random everywhere, biases too), a batch, and what the reference makes of
-them: the logits of outputs and hints and the attention coefficients in float32 (the package as it is); the same in
+them: the logits of outputs and hints and GATv2's attention coefficients in float32 (the package as it is); the same in
 float64, with attention logits, hidden states, the training loss and its gradients. The header says how the network was
-made and lists the variables.
+made and lists the variables. With names on the command line, only files whose names contain one of them are written.
 
 The network runs eagerly, without a compiler: values can then be read off where they are made.
 """
@@ -24,7 +24,7 @@ import haiku as hk
 import jax
 import jax.numpy as jnp
 import numpy as np
-from clrs._src import baselines, encoders, probing, processors, samplers, specs
+from clrs._src import baselines, decoders, encoders, probing, processors, samplers, specs
 
 NODES, BATCH, HIDDEN, SEED = 5, 3, 8, 4711
 LONGER = {"lcs_length": 8}  # two strings share the nodes, and five leave it a single step
@@ -55,7 +55,17 @@ SINGLE = [
     ("insertion_sort", {}),
     ("lcs_length", {"hint_repred": "hard"}),
     ("segments_intersect", {}),
+    *(("bfs", {"processor": kind}) for kind in ("gat", "mpnn", "pgn", "triplet_gmpnn")),
+    ("bfs", {"processor": "gat", "full_adjacency": True, "heads": 2, "use_layer_norm": False}),
+    ("bfs", {"processor": "pgn", "use_layer_norm": False, "hint_mode": "none"}),
+    ("bfs", {"processor": "triplet_gmpnn", "triplet_features": 3, "message_passing_steps": 2}),
+    *(
+        (name, {"processor": "triplet_gmpnn"})
+        for name in ("floyd_warshall", "insertion_sort", "lcs_length", "segments_intersect")
+    ),
 ]
+
+log_sinkhorn = decoders.log_sinkhorn
 
 Arrays = dict[str, np.ndarray]
 
@@ -64,17 +74,21 @@ def main() -> None:
     """Write every file into the folder given on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parents[1] / "golden")
-    folder = parser.parse_args().folder
+    parser.add_argument("--only", nargs="*", default=[""], help="parts of the names of the files to write")
+    given = parser.parse_args()
+    folder = given.folder
     folder.mkdir(parents=True, exist_ok=True)
     for name, changes in GRID + SINGLE:
         path = folder / f"network_{name}_{'_'.join(_word(k, v) for k, v in changes.items()) or 'default'}.npz"
+        if not any(part in path.name for part in given.only):
+            continue
         header, arrays = make(name, DEFAULT | changes)
         np.savez_compressed(path, header=np.array(json.dumps(header, sort_keys=True)), **arrays)
         print(path.name, path.stat().st_size, flush=True)
 
 
 def _word(key: str, value: object) -> str:
-    if key in ("hint_mode", "hint_repred"):
+    if key in ("hint_mode", "hint_repred", "processor"):
         return str(value)
     return ("norm" if value else "plain") if key == "use_layer_norm" else f"{key}_{value}".removesuffix("_True")
 
@@ -109,9 +123,11 @@ def batch(name: str) -> tuple[specs.Spec, samplers.Feedback]:
 def build(spec: specs.Spec, feedback: samplers.Feedback, config: dict) -> baselines.BaselineModel:
     """The reference model of that configuration."""
     encode, decode = HINT_MODES[config["hint_mode"]]
-    kind = "gatv2_full" if config["full_adjacency"] else "gatv2"
     factory = clrs.get_processor_factory(
-        kind, use_ln=config["use_layer_norm"], nb_triplet_fts=0, nb_heads=config["heads"]
+        config.get("processor", "gatv2") + ("_full" if config["full_adjacency"] else ""),
+        use_ln=config["use_layer_norm"],
+        nb_triplet_fts=config.get("triplet_features", 8),
+        nb_heads=config["heads"],
     )
     return baselines.BaselineModel(
         spec=[spec],
@@ -143,11 +159,12 @@ def predict(model: baselines.BaselineModel, parameters: dict, feedback: samplers
 
 
 class Recorder:
-    """Reads the attention of every call of the processor: what its heads say, and where they may look."""
+    """Reads the hidden state after every call of the processor, and GATv2's attention: its heads, where they look."""
 
     def __init__(self) -> None:
         self.heads: list = []
         self.calls: list[tuple] = []
+        self.last: object = None
 
     def __call__(self, method: Callable, args: tuple, kwargs: dict, context: hk.MethodContext) -> object:
         module, called = context.module, context.method_name == "__call__"
@@ -161,23 +178,30 @@ class Recorder:
             coefficients = jax.nn.softmax(logits + (adjacency[:, None] - 1.0) * 1e9, axis=-1)
             self.calls.append((result[0], logits, coefficients))
             self.heads = []
+        elif called and isinstance(module, processors.Processor) and not isinstance(module, processors.GATv2):
+            if result is not self.last:  # else it is the same call, seen again from a class around its base
+                self.calls.append((result[0],))
+            self.last = result
         return result
 
     def arrays(self, per_step: int) -> Arrays:
         """Steps in front, then the k processor calls of each step, then the batch."""
-        named = zip(("hidden", "logits", "coefficients"), zip(*self.calls, strict=True), strict=True)
+        named = zip(("hidden", "logits", "coefficients"), zip(*self.calls, strict=True), strict=False)
         stacked = {name: np.stack(xs) for name, xs in named}
         return {name: x.reshape(-1, per_step, *x.shape[1:]) for name, x in stacked.items()}
 
 
 def gradients(model: baselines.BaselineModel, parameters: dict, feedback: samplers.Feedback) -> Arrays:
-    """The training loss and its gradients; permutations draw noise there, so theirs are left out."""
-    if any(x.type_ == specs.Type.PERMUTATION_POINTER for x in feedback.outputs):
-        return {}
-    with jax.disable_jit():
+    """The training loss and its gradients, without the noise that permutations draw there."""
+    with jax.disable_jit(), mock.patch.object(decoders, "log_sinkhorn", without_noise):
         loss, grads = jax.value_and_grad(model._loss)(parameters, jax.random.PRNGKey(0), feedback, 0)
     named = {f"gradient/{module} {k}": np.asarray(x) for module, xs in grads.items() for k, x in xs.items()}
     return {"loss": np.asarray(loss), **named}
+
+
+def without_noise(*args: object, noise_rng_key: object, **kwargs: object) -> object:
+    """The reference's operator as it is when testing."""
+    return log_sinkhorn(*args, noise_rng_key=None, **kwargs)
 
 
 @contextlib.contextmanager

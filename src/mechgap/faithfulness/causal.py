@@ -54,6 +54,7 @@ def swap_attention(networks: ClrsNet, compiled: Compiled, on: Probe) -> Swaps:
         compiled: the program's network.
         on: a probe that was made for it.
     """
+    networks.config.check_attention("Swapping attention")
     if on.meant is None:
         raise ValueError("Swapping attention needs a probe that was made with the compiled network.")
     at_once = members_at_once(on.batch, networks.config.hidden)

@@ -47,8 +47,10 @@ def observe(
         external/printed, external/meant and external/ORDER/HINT: see `external`.
         hint_score/HINT: the benchmark's.
     """
+    network.config.check_attention("Measuring faithfulness")
     prediction = predict(network, batch.inputs, batch.hints, batch.lengths, steps=steps, record=record)
     assert prediction.activations is not None
+    assert prediction.activations.coefficients is not None
     inside = jnp.arange(1, steps)[:, None] < batch.lengths
     alpha = heads_in_front(prediction.activations.coefficients)[: steps - 1]
     counts = count(network.spec, postprocess(network.spec, prediction.outputs), batch.outputs)

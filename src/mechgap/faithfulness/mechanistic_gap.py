@@ -29,7 +29,7 @@ SHOWN = 4  # samples of which every network's attention is kept
 UNTRAINED = 8  # networks, as a baseline
 UNTRAINED_SEED = 2**31  # away from the seeds that are trained
 # What a compiled network may need beyond what was trained; the gap says so beside its number.
-CAPABILITIES = ("edge_info", "heads", "full_adjacency", "pre_attention_bias", "message_passing_steps")
+CAPABILITIES = ("processor", "edge_info", "heads", "full_adjacency", "pre_attention_bias", "message_passing_steps")
 
 
 @dataclass(frozen=True)
@@ -186,6 +186,7 @@ def gap(
         shown: how many validation samples to keep every network's attention of.
     """
     networks, members, config = _members(trained, config)
+    networks.config.check_attention("The mechanistic gap")
     if compiled is not None and compiled.numbers.dtype != "float32":
         raise ValueError("Trained networks are float32; compile the program with dtype='float32' to compare them.")
     if compiled is not None and compiled.program.algorithm != config.algorithm:

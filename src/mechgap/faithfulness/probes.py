@@ -111,8 +111,10 @@ def attention_of(
     network: Any, batch: Batch, steps: int, record: Record = True
 ) -> Float[Array, "steps batch heads n n"]:
     """What a network attends to; the k message-passing steps of a hint step are further heads."""
+    network.config.check_attention("Looking at attention")
     prediction = predict(network, batch.inputs, batch.hints, batch.lengths, steps=steps, record=record)
     assert prediction.activations is not None
+    assert prediction.activations.coefficients is not None
     return heads_in_front(prediction.activations.coefficients)
 
 

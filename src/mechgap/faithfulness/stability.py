@@ -71,12 +71,8 @@ def variants(
 def first_step(network: ClrsNet, batch: Batch) -> FirstStep:
     """The loss and its gradient before any training."""
     loss, gradient = _loss_and_gradient(network, batch)
-    through = (
-        gradient.processor.sender,
-        gradient.processor.receiver,
-        gradient.processor.edge,
-        gradient.processor.attention,
-    )
+    processor = gradient.gatv2
+    through = (processor.sender, processor.receiver, processor.edge, processor.attention)
     return FirstStep(float(loss), _norm(gradient), _norm(through))
 
 
@@ -87,7 +83,7 @@ def redundant(network: ClrsNet) -> ClrsNet:
     """
     if network.config.heads != 1:
         raise ValueError(f"Copies of channels are for networks of one head; this has {network.config.heads}.")
-    writers = [network.processor.value, network.processor.skip, network.processor.info]
+    writers = [network.gatv2.value, network.gatv2.skip, network.gatv2.info]
     used = np.flatnonzero(sum(np.abs(np.asarray(w.weight)).sum(0) for w in writers if w is not None) > 0)
     biased = np.flatnonzero(
         sum(np.abs(np.asarray(w.bias)) for w in writers if w is not None and w.bias is not None) > 0
@@ -115,7 +111,7 @@ def rotated(network: ClrsNet, *, key: PRNGKeyArray) -> ClrsNet:
         for name, layers in network.encoders.items()
     }
     back = {w: turn.T for w, turn in turns.items()}
-    processor = network.processor
+    processor = network.gatv2
     maps: dict[str, Any] = {
         name: _on_rows(getattr(processor, name), slice(0, width), back[Location.NODE]) for name in NODE_MAPS
     }
@@ -139,7 +135,7 @@ def rotated(network: ClrsNet, *, key: PRNGKeyArray) -> ClrsNet:
 def _rewired(network: ClrsNet, copy: Array, read: Array) -> ClrsNet:
     """The network whose hidden state is (old state) @ copy; readers see (new state) @ read."""
     width, spec, config = network.config.hidden, network.spec, network.config
-    processor = network.processor
+    processor = network.gatv2
     maps: dict[str, Any] = {
         name: _on_rows(getattr(processor, name), slice(width, 2 * width), read) for name in NODE_MAPS
     }

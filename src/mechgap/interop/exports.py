@@ -178,7 +178,7 @@ def _network_of(given: Any) -> ClrsNet:
 
 def _check_single(network: ClrsNet, what: str = "export takes") -> None:
     """One network, of the shapes its config says; not a set of them with a leading axis."""
-    weight, leaves = network.processor.value.weight, named(network)
+    weight, leaves = next(iter(network.encoders.values()))[0].weight, named(network)
     if weight.ndim == 3:
         raise ValueError(
             f"{what} {weight.shape[0]} networks with a leading axis; expected one. "
@@ -204,9 +204,9 @@ def _about(given: Any, algorithm: str | None) -> dict[str, Any]:
 
 
 def _tree_header(network: ClrsNet, about: dict[str, Any]) -> dict[str, Any]:
-    if network.processor.value.weight.dtype != np.float32:
+    if network.dtype != np.float32:
         raise ValueError(
-            f"The reference computes in float32, and this network is {network.processor.value.weight.dtype}. "
+            f"The reference computes in float32, and this network is {network.dtype}. "
             f"Compile it with dtype='float32', or export it to 'safetensors'."
         )
     return {
@@ -230,9 +230,9 @@ def _reference_settings(config: NetConfig) -> dict[str, Any]:
     encode, decode = HINTS[config.hint_mode]
     return {
         "processor": {
-            "kind": "gatv2_full" if config.full_adjacency else "gatv2",
+            "kind": config.processor + ("_full" if config.full_adjacency else ""),
             "use_ln": config.use_layer_norm,
-            "nb_triplet_fts": 0,
+            "nb_triplet_fts": config.triplet_features if config.has_triplets else 0,
             "nb_heads": config.heads,
         },
         "model": {

@@ -13,8 +13,12 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from mechgap.networks.config import NetConfig
 from mechgap.networks.decoders import Decoders, Readable, decode, fold_decoder, make_decoder
 from mechgap.networks.encoders import Encoders, Features, adjacency, collect, encoder_of, expand, make_encoder
+from mechgap.networks.gat import GAT
 from mechgap.networks.gatv2 import GATv2
+from mechgap.networks.message_passing import MessagePassing
+from mechgap.networks.padding import ABSENT
 from mechgap.networks.postprocessing import feedback
+from mechgap.networks.processor import Processor
 from mechgap.trace import Location, Spec, Stage, Variable
 
 UNROLLED = 16  # steps up to which an accelerator trains on straight-line code: a third faster, as nothing is stacked
@@ -23,11 +27,14 @@ Record = bool | tuple[tuple[int, int], ...]  # of activations: all, none, or tho
 
 
 class Activations(NamedTuple):
-    """What happened inside, for every hint step and each of its k message-passing steps."""
+    """What happened inside, for every hint step and each of its k message-passing steps.
+
+    A processor without attention has hidden states only.
+    """
 
     hidden: Float[Array, "steps k n s"]
-    logits: Float[Array, "steps k heads n n"]  # before the adjacency mask
-    coefficients: Float[Array, "steps k heads n n"]  # α
+    logits: Float[Array, "steps k heads n n"] | None  # before the adjacency mask
+    coefficients: Float[Array, "steps k heads n n"] | None  # α
 
 
 class Replacement(NamedTuple):
@@ -46,11 +53,12 @@ class Prediction(NamedTuple):
 
 
 class _Round(NamedTuple):
-    """A hint step: the hints it was fed, and the hidden state before and after it."""
+    """A hint step: the hints it was fed, the hidden state before and after it, and that of edges where there is one."""
 
     fed: dict[str, Array]
     before: Float[Array, "n s"]
     after: Float[Array, "n s"]
+    edge: Float[Array, "n n s"] | None
 
 
 class ClrsNet(eqx.Module):
@@ -62,7 +70,7 @@ class ClrsNet(eqx.Module):
     """
 
     encoders: Encoders
-    processor: GATv2
+    processor: Processor
     decoders: Decoders
     spec: Spec = eqx.field(static=True)
     config: NetConfig = eqx.field(static=True)
@@ -72,15 +80,8 @@ class ClrsNet(eqx.Module):
         """A network with random weights, distributed as in the reference."""
         of_encoders, of_processor, of_decoders = jax.random.split(key, 3)
         encoded, decoded = encoded_variables(spec, config), decoded_variables(spec, config)
-        processor = GATv2.init(
-            config.hidden,
-            key=of_processor,
-            heads=config.heads,
-            use_layer_norm=config.use_layer_norm,
-            edge_info=config.edge_info,
-            pre_attention_bias=config.pre_attention_bias,
-            full_adjacency=config.full_adjacency,
-        )
+        makers: dict[str, Any] = {"gatv2": GATv2, "gat": GAT}
+        processor = makers.get(config.processor, MessagePassing).of(config, key=of_processor)
         return cls(
             {v.name: make_encoder(v, config, key=k) for v, k in _with_keys(encoded, of_encoders)},
             processor,
@@ -100,8 +101,9 @@ class ClrsNet(eqx.Module):
         teacher_forcing: Number | None = None,
         dropout: Number | None = None,
         replacement: Replacement | None = None,
-        asked: Mapping[str, Number] | None = None,
         record: Record = True,
+        present: Bool[Array, " n"] | None = None,
+        asked: Mapping[str, Number] | None = None,
     ) -> Prediction:
         """Run one execution of T frames.
 
@@ -115,16 +117,33 @@ class ClrsNet(eqx.Module):
             teacher_forcing: the probability of a true hint instead of the predicted one, drawn per step; None for 0.
             dropout: the probability that a number of a new hidden state is dropped; None for 0.
             replacement: attention to use instead of the network's own, for causal checks.
-            asked: variable -> 1, or 0 for one that does not exist in this execution (see `mechgap.networks.slots`): it
-                is fed as zeros and joins no nodes. None where all exist.
             record: return the activations (static): all, none, or those of some pairs (micro-step, head), which then
                 look like the heads of a single micro-step.
+            present: which nodes there are, where the graph is padded (see `mechgap.networks.padding`); None for all.
+            asked: variable -> 1, or 0 for one that does not exist in this execution (see `mechgap.networks.slots`): it
+                is fed as zeros and joins no nodes. None where all exist.
         """
+        if replacement is not None:
+            self.config.check_attention("A replacement of attention")
+        if not isinstance(record, bool):
+            self.config.check_attention("A record of single heads")
         self._check(inputs, hints, steps, key, teacher_forcing, dropout)
         precision = self.config.precision
         with nullcontext() if precision is None else jax.default_matmul_precision(precision):
-            run = _Run(self, inputs, hints, steps, key is None, asked)
+            run = _Run(self, inputs, hints, steps, key is None, asked, present)
             return run.run(length, key, teacher_forcing, dropout, replacement, record)
+
+    @property
+    def gatv2(self) -> GATv2:
+        """The processor where it is a GATv2, whose parts have names; another kind is an error."""
+        if not isinstance(self.processor, GATv2):
+            raise ValueError(f"This is for networks whose processor is 'gatv2'; got {self.config.processor!r}.")
+        return self.processor
+
+    @property
+    def dtype(self) -> Any:
+        """Of the weights, and of what is computed with them."""
+        return next(iter(self.encoders.values()))[0].weight.dtype
 
     def _check(self, inputs: Mapping, hints: Mapping, steps: int, key: Any, forcing: Any, dropout: Any) -> None:
         fed = self.spec.names(Stage.HINT) if self.config.encode_hints else ()
@@ -154,18 +173,25 @@ class _Run:
     """One execution: the folded network and the constant inputs, shared by all steps."""
 
     def __init__(
-        self, net: ClrsNet, inputs: Mapping, hints: Mapping, steps: int, evaluating: bool, asked: Mapping | None
+        self,
+        net: ClrsNet,
+        inputs: Mapping,
+        hints: Mapping,
+        steps: int,
+        evaluating: bool,
+        asked: Mapping | None,
+        present: Array | None,
     ):
         spec, config = net.spec, net.config
         self.config, self.rounds, self.asked = config, max(1, steps - 1), asked
-        self.nodes, self.dtype = jnp.shape(inputs["pos"])[-1], net.processor.value.weight.dtype
+        self.nodes, self.dtype, self.present = jnp.shape(inputs["pos"])[-1], net.dtype, present
         self.fed_variables = spec.at(Stage.HINT) if config.encode_hints else ()
         self.hint_variables = spec.at(Stage.HINT) if config.decode_hints else ()
         self.output_variables = spec.at(Stage.OUTPUT)
         self.hard = config.hint_repred == "hard" or (config.hint_repred == "hard_on_eval" and evaluating)
         self._fold(net)
         given = {v.name: self._expand(v, inputs[v.name]) for v in spec.at(Stage.INPUT)}
-        self.given = collect(spec.at(Stage.INPUT), given, self.nodes, self.dtype)
+        self.given = collect(spec.at(Stage.INPUT), given, self.nodes, self.dtype, present)
         self.adjacency = adjacency(spec.at(Stage.INPUT), given, self.nodes)
         self.pos = given["pos"]
         self.hints = {v.name: hints[v.name] for v in self.fed_variables}
@@ -194,12 +220,14 @@ class _Run:
         truth = self._truth(forcing is not None)
         first = {v.name: self._expand(v, self.hints[v.name][0]) for v in self.fed_variables}
         zero = jnp.zeros((self.nodes, self.config.hidden), self.dtype)
+        zero_edge = jnp.zeros((self.nodes, *zero.shape), self.dtype) if self.config.has_triplets else None
+        start = (first, zero, (first, zero_edge))
         each = (jnp.arange(self.rounds), None if keys is None else keys[1:], truth, replacement)
         straight = key is not None and self.rounds <= UNROLLED and jax.default_backend() != "cpu"
-        (_, _, fed), (hidden, hints, activations) = jax.lax.scan(step, (first, zero, first), each, unroll=straight)
+        (_, _, (fed, edge)), (hidden, hints, activations) = jax.lax.scan(step, start, each, unroll=straight)
         at = jnp.clip(jnp.asarray(length).astype(jnp.int32) - 2, 0, self.rounds - 1)
         before = jnp.where(at > 0, hidden[jnp.maximum(at - 1, 0)], zero)
-        last = _Round(fed, before, hidden[at])
+        last = _Round(fed, before, hidden[at], edge)
         outputs = self._decode(self.output_variables, last, None if keys is None else keys[0])
         return Prediction(hints, outputs, activations)
 
@@ -216,47 +244,50 @@ class _Run:
         (fed, hidden, last), (index, key, truth, replacement) = carry, each
         to_force, to_drop, to_decode = _three(key)
         features, joined = self._features(fed)
-        after, activations = self._process(features, joined, hidden, replacement, record)
+        after, edge, activations = self._process(features, joined, hidden, replacement, record)
         after = after if dropout is None else _drop(after, dropout, to_drop)
-        now = _Round(fed, hidden, after)
+        now = _Round(fed, hidden, after, edge)
         hints = self._decode(self.hint_variables, now, to_decode)
         following = {v.name: self._if_asked(v, feedback(v, hints[v.name], self.hard)) for v in self.fed_variables}
         if forcing is not None:
             forced = jax.random.bernoulli(to_force, forcing)
             following = {name: jnp.where(forced, truth[name], x) for name, x in following.items()}
         runs = (index == 0) | (length > index + 1)
-        last = jax.tree.map(lambda new, old: jnp.where(runs, new, old), fed, last)
+        last = jax.tree.map(lambda new, old: jnp.where(runs, new, old), (fed, edge), last)
         return (following, after, last), (after, hints, activations)
 
     def _process(
         self, features: Features, joined: Array, hidden: Array, replacement: Replacement | None, record: Record
-    ) -> tuple[Array, Any]:
-        seen = []
+    ) -> tuple[Array, Array | None, Any]:
+        seen, edge = [], None
         for k in range(self.config.message_passing_steps):
             given = None if replacement is None else (replacement.coefficients[k], replacement.where[k])
-            hidden, attention = self.processor(*features, joined, hidden, given)
-            seen.append(Activations(hidden, *attention))
+            hidden, edge, attention = self.processor(*features, joined, hidden, self.present, given)
+            seen.append(Activations(hidden, *(attention or (None, None))))
         if isinstance(record, bool):
-            return hidden, jax.tree.map(lambda *x: jnp.stack(x), *seen) if record else None
+            return hidden, edge, jax.tree.map(lambda *x: jnp.stack(x), *seen) if record else None
         logits, coefficients = (
             jnp.stack([getattr(seen[k], name)[head] for k, head in record])[None] for name in ("logits", "coefficients")
         )
-        return hidden, Activations(hidden[None], logits, coefficients)
+        return hidden, edge, Activations(hidden[None], logits, coefficients)
 
     def _features(self, fed: dict[str, Array]) -> tuple[Features, Array]:
-        features = self.given.join(collect(self.fed_variables, fed, self.nodes, self.dtype))
+        features = self.given.join(collect(self.fed_variables, fed, self.nodes, self.dtype, self.present))
         return features, self.adjacency | adjacency(self.fed_variables, fed, self.nodes)
 
     def _decode(self, variables: tuple[Variable, ...], at: _Round, key: PRNGKeyArray | None) -> dict[str, Array]:
         features, _ = self._features(at.fed)
         hiddens = [at.before, at.after]
         dense = jnp.concatenate([self.encoders[0](features.node), *hiddens], axis=-1)
+        if self.present is not None:
+            dense = jnp.where(self.present[:, None], dense, -ABSENT)
         x = Readable(
             node=jnp.concatenate([features.node, *hiddens], axis=-1),
-            edge=features.edge,
+            edge=features.edge if at.edge is None else jnp.concatenate([features.edge, at.edge], axis=-1),
             graph=features.graph,
             pooled=jnp.max(dense, axis=0),
             pos=self.pos,
+            present=self.present,
         )
         keys = [None if key is None else jax.random.fold_in(key, i) for i in range(len(variables))]
         plan = zip(variables, keys, strict=True)

@@ -11,7 +11,8 @@ A decoder is a tuple of layers. `layout` says what each of them reads and how wi
 | graph         | L0: pooled, L1: graph   | L0 max_i h_i + L1 g                                                   |
 | graph, pointer| + L2: node              | L0 max_i h_i + L1 g + L2 h_i                                          |
 
-with h = [node features | hidden before | hidden after], 3 s wide. Simplified decoders
+with h = [node features | hidden before | hidden after], 3 s wide; e has an edge's features, and its hidden state where
+the processor makes one. The logits of absent nodes (padding.py) are far below all others. Simplified decoders
 (`NetConfig.simplify_decoders`) read no edge features: an edge is L0 h_i + L1 h_j, and a pointer is decoded by
 position, -c |v - pos_j| (Eq. 31), where v is L0 h_i for a node and L0 h_i + L1 h_j for an edge.
 """
@@ -21,11 +22,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from mechgap.networks.config import NetConfig
 from mechgap.networks.encoders import POINTERS, check_supported
 from mechgap.networks.layers import Linear, fold
+from mechgap.networks.padding import chooses_node, only_present
 from mechgap.networks.pairwise import pointer_scores
 from mechgap.networks.sinkhorn import log_sinkhorn
 from mechgap.trace import Kind, Location, Variable
@@ -40,7 +42,7 @@ class Reads(Enum):
 
     NODE = "node"  # h_i, 3 s wide
     POOLED = "pooled"  # max_i h_i, 3 s wide
-    EDGE = "edge"  # e_ij, s wide
+    EDGE = "edge"  # e_ij, s wide, or 2 s with hidden states of edges
     GRAPH = "graph"  # g, s wide
     LATENT = "latent"  # the decoder's own s numbers
     DISTANCE = "distance"  # |v - pos_j|, one number
@@ -50,10 +52,11 @@ class Readable(NamedTuple):
     """What decoders read; node, edge and graph features are still the collected numbers (decoders are folded)."""
 
     node: Float[Array, "n node_numbers_and_hiddens"]
-    edge: Float[Array, "n n edge_numbers"]
+    edge: Float[Array, "n n edge_numbers_and_hidden"]
     graph: Float[Array, " graph_numbers"]
     pooled: Float[Array, " triple"]
     pos: Float[Array, " n"]
+    present: Bool[Array, " n"] | None
 
 
 def layout(variable: Variable, config: NetConfig) -> tuple[tuple[Reads, int], ...]:
@@ -86,7 +89,8 @@ def layout(variable: Variable, config: NetConfig) -> tuple[tuple[Reads, int], ..
 def make_decoder(variable: Variable, config: NetConfig, *, key: PRNGKeyArray) -> tuple[Linear, ...]:
     """The layers that decode one variable, with random weights."""
     s = config.hidden
-    widths = {Reads.NODE: 3 * s, Reads.POOLED: 3 * s, Reads.EDGE: s, Reads.GRAPH: s, Reads.LATENT: s}
+    edge = 2 * s if config.has_triplets else s
+    widths = {Reads.NODE: 3 * s, Reads.POOLED: 3 * s, Reads.EDGE: edge, Reads.GRAPH: s, Reads.LATENT: s}
     plan = layout(variable, config)
     return tuple(
         Linear(jnp.full((1, 1), -SHARPNESS), None)
@@ -109,6 +113,13 @@ def decode(
     variable: Variable, layers: tuple[Linear, ...], x: Readable, config: NetConfig, key: PRNGKeyArray | None
 ) -> Array:
     """The logits of one variable by its folded decoder; a key adds the noise that permutations are trained with."""
+    logits = _decode(variable, layers, x, config)
+    if variable.kind == Kind.PERMUTATION_POINTER:
+        return log_sinkhorn(logits, SINKHORN_STEPS, key, x.present)
+    return only_present(logits, x.present) if chooses_node(variable) else logits
+
+
+def _decode(variable: Variable, layers: tuple[Linear, ...], x: Readable, config: NetConfig) -> Array:
     if variable.location == Location.GRAPH:
         return _decode_graph(variable, layers, x)
     if variable.location == Location.EDGE:
@@ -116,14 +127,10 @@ def decode(
     if variable.kind not in POINTERS:
         return _without_last(variable, layers[0](x.node))
     if config.simplify_decoders:
-        logits = _by_position(layers[1], layers[0](x.node), x.pos)
-    else:
-        source, target, edge, head = layers
-        logits = pointer_scores(source(x.node), _shifted(target(x.node), edge), x.edge, edge.weight, head.weight[:, 0])
-        logits = logits if head.bias is None else logits + head.bias
-    if variable.kind == Kind.PERMUTATION_POINTER:
-        logits = log_sinkhorn(logits, SINKHORN_STEPS, key)
-    return logits
+        return _by_position(layers[1], layers[0](x.node), x.pos)
+    source, target, edge, head = layers
+    logits = pointer_scores(source(x.node), _shifted(target(x.node), edge), x.edge, edge.weight, head.weight[:, 0])
+    return logits if head.bias is None else logits + head.bias
 
 
 def _decode_edge(variable: Variable, layers: tuple[Linear, ...], x: Readable, config: NetConfig) -> Array:

@@ -84,17 +84,26 @@ def expand(variable: Variable, value: Any, nodes: int, dtype: Any) -> Array:
     return (jnp.asarray(value).astype(jnp.int32)[..., None] == jnp.arange(nodes, dtype=jnp.int32)).astype(dtype)
 
 
-def collect(variables: Iterable[Variable], values: Mapping[str, Array], nodes: int, dtype: Any) -> Features:
+def collect(
+    variables: Iterable[Variable],
+    values: Mapping[str, Array],
+    nodes: int,
+    dtype: Any,
+    present: Bool[Array, " n"] | None = None,
+) -> Features:
     """The numbers that the variables put at every place; `values` are expanded (see `expand`).
 
-    An edge's pointer, [i, j] -> k, puts two numbers on an edge: the mean over i on (j, k), the mean over j on (i, k).
+    An edge's pointer, [i, j] -> k, puts two numbers on an edge: the mean over i on (j, k), the mean over j on (i, k);
+    these are means over the nodes that are present.
     """
+    over_i, over_j = (None, None) if present is None else (present[:, None, None], present[None, :, None])
     shapes = {Location.NODE: (nodes, 0), Location.EDGE: (nodes, nodes, 0), Location.GRAPH: (0,)}
     at: dict[Location, list[Array]] = {where: [jnp.zeros(shape, dtype)] for where, shape in shapes.items()}
     for variable in variables:
         x = values[variable.name]
         if (variable.location, variable.kind) == (Location.EDGE, Kind.POINTER):
-            at[Location.EDGE].append(jnp.stack([jnp.mean(x, axis=0), jnp.mean(x, axis=1)], axis=-1))
+            means = [jnp.mean(x, axis=0, where=over_i), jnp.mean(x, axis=1, where=over_j)]
+            at[Location.EDGE].append(jnp.stack(means, axis=-1))
         else:
             at[place(variable)].append(x if variable.kind == Kind.CATEGORICAL else x[..., None])
     return Features(*(jnp.concatenate(at[where], axis=-1) for where in (Location.NODE, Location.EDGE, Location.GRAPH)))

@@ -17,24 +17,15 @@ The symbols are in docs/notation.md. Where paper and reference code differ, the 
 sum, and `edge`, `info` and the adjacency are read at [i, j] by the receiver i.
 """
 
-from typing import NamedTuple
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from mechgap.networks.config import NetConfig
 from mechgap.networks.layers import LayerNorm, Linear, fold
 from mechgap.networks.pairwise import attention_scores
-
-MASK = 1e9  # c of Eq. 8
-
-
-class Attention(NamedTuple):
-    """What one round of attention saw; [h, i, j] is how head h of node i looks at node j."""
-
-    logits: Float[Array, "heads n n"]  # a, before the adjacency mask
-    coefficients: Float[Array, "heads n n"]  # α: each row sums to 1
+from mechgap.networks.processor import Attention, Given, Round, attend, joined
 
 
 class AttentionVectors(eqx.Module):
@@ -109,6 +100,19 @@ class GATv2(eqx.Module):
             full_adjacency=full_adjacency,
         )
 
+    @classmethod
+    def of(cls, config: NetConfig, *, key: PRNGKeyArray) -> "GATv2":
+        """The processor of a config, with random weights."""
+        return cls.init(
+            config.hidden,
+            key=key,
+            heads=config.heads,
+            use_layer_norm=config.use_layer_norm,
+            edge_info=config.edge_info,
+            pre_attention_bias=config.pre_attention_bias,
+            full_adjacency=config.full_adjacency,
+        )
+
     @property
     def heads(self) -> int:
         """d, the number of attention heads."""
@@ -121,8 +125,9 @@ class GATv2(eqx.Module):
         graph: Float[Array, " graph_width"],
         adjacency: Bool[Array, "n n"] | Float[Array, "n n"],
         hidden: Float[Array, "n s"],
-        given: tuple[Float[Array, "heads n n"], Bool[Array, "heads n"]] | None = None,
-    ) -> tuple[Float[Array, "n s"], Attention]:
+        present: Bool[Array, " n"] | None = None,
+        given: Given | None = None,
+    ) -> Round:
         """The next hidden state, and the attention that made it.
 
         Args:
@@ -131,18 +136,16 @@ class GATv2(eqx.Module):
             graph: g.
             adjacency: A; 1 where node i may attend node j.
             hidden: H.
+            present: which nodes there are; None for all.
             given: coefficients to use instead of its own, and at which rows i of which heads.
         """
         z = jnp.concatenate([node, hidden], axis=-1)
         logits = self._logits(z, edge, graph)
-        allowed = jnp.ones_like(adjacency) if self.full_adjacency else adjacency
-        mask = MASK * (allowed.astype(logits.dtype) - 1)
-        coefficients = jax.nn.softmax(logits + mask, axis=-1)
-        if given is not None:
-            coefficients = jnp.where(given[1][..., None], given[0].astype(logits.dtype), coefficients)
+        coefficients = attend(logits, joined(adjacency, self.full_adjacency, present), given)
         total = self._attended(coefficients, z, edge) + self.skip(z)
         following = jax.nn.relu(total)
-        return following if self.norm is None else self.norm(following), Attention(logits, coefficients)
+        following = following if self.norm is None else self.norm(following)
+        return Round(following, attention=Attention(logits, coefficients))
 
     def _logits(self, z: Array, edge: Array, graph: Array) -> Float[Array, "heads n n"]:
         constant = self.graph(graph)  # and the edge layer's bias: the same for every pair

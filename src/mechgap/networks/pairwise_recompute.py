@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 LEAK = 0.01  # slope of the leaky ReLU below 0
+FEW = 16  # values on an edge up to which their products are fused; hidden states of edges are multiplied as a matrix
 
 
 class Operands(NamedTuple):
@@ -54,7 +55,9 @@ MAXIMUM = Combine(jnp.maximum, _max_slopes)
 
 
 def on_pairs(edge: Float[Array, "n n K"], weight: Float[Array, "K s"]) -> Float[Array, "#n #n s"]:
-    """edge W as a sum of K outer products, which stays inside one fused loop; K is small."""
+    """edge W as a sum of K outer products, which stays inside one fused loop, where K is small."""
+    if weight.shape[0] > FEW:
+        return edge @ weight
     terms = [edge[:, :, k, None] * weight[k] for k in range(weight.shape[0])]
     return sum(terms[1:], terms[0]) if terms else jnp.zeros((1, 1, weight.shape[1]), weight.dtype)
 

@@ -1,23 +1,36 @@
 """Parameters by the reference's own names, both ways: dictionaries of arrays, {module: {"w", "b"}}."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import reduce
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from mechgap.networks.clrs_net import ClrsNet, decoded_variables, encoded_variables
 from mechgap.networks.config import NetConfig
-from mechgap.networks.gatv2 import AttentionVectors, GATv2
+from mechgap.networks.gatv2 import AttentionVectors
 from mechgap.networks.layers import LayerNorm, Linear
 from mechgap.trace import Spec
 
 CODERS = "net/~_construct_encoders_decoders/algo_0_"
-PROCESSOR = "net/gatv2_aggr_clrs_processor/"
-NORM = f"{PROCESSOR}layer_norm"
-INFO = f"{PROCESSOR}info"  # our name: the reference has no such layer
-LAYERS = ("value", "skip", "sender", "receiver", "edge", "graph")  # linear, linear_1, ... linear_5; then the heads
+INFO = "net/gatv2_aggr_clrs_processor/info"  # our name: the reference has no such layer
+MODULES = {"gatv2": "net/gatv2_aggr_clrs_processor/", "gat": "net/gat_aggr_clrs_processor/"}
+MESSAGES = "net/mpnn_aggr_clrs_processor/"  # of all others
+# What the reference calls linear, linear_1, ...; gatv2's heads come behind.
+LAYERS = {
+    "gatv2": ("value", "skip", "sender", "receiver", "edge", "graph"),
+    "gat": ("value", "skip", "receiver", "sender", "edge", "graph"),
+}
+MESSAGE_LAYERS = ("receiver", "sender", "edge", "graph", "skip", "heard")
+TRIPLET_LAYERS = (
+    *(f"triplets.{name}" for name in ("first", "second", "third", "first_second", "first_third", "second_third")),
+    *("triplets.graph", "triplets.out", "gate.own", "gate.heard", "gate.out"),
+)
+MLP = {"message.0": "mlp/~/linear_0", "message.1": "mlp/~/linear_1"}
 
 Tree = dict[str, dict[str, Any]]
 
@@ -59,14 +72,16 @@ def from_reference(
         layers = skeleton.encoders if end == "enc" else skeleton.decoders
         return {v.name: tuple(linear(_coder(v.name, end, i)) for i in range(len(layers[v.name]))) for v in variables}
 
-    processor = GATv2(
-        **{name: linear(_linear(i)) for i, name in enumerate(LAYERS)},
-        attention=_vectors([tree[_head(i)] for i in range(config.heads)]),
-        info=Linear(jnp.asarray(tree[INFO]["w"]), None) if config.edge_info else None,
-        bias=None,
-        norm=LayerNorm(*(jnp.asarray(tree[NORM][k]) for k in ("scale", "offset"))) if config.use_layer_norm else None,
-        full_adjacency=config.full_adjacency,
-    )
+    processor: Any = skeleton.processor
+    for path, name in _layers(config).items():
+        processor = eqx.tree_at(_part(path), processor, linear(name))
+    if config.use_layer_norm:
+        norm = tree[_module(config) + "layer_norm"]
+        processor = replace(processor, norm=LayerNorm(*(jnp.asarray(norm[k]) for k in ("scale", "offset"))))
+    if config.processor == "gatv2":
+        processor = replace(processor, attention=_vectors([tree[name] for name in _heads(config)]))
+    if config.edge_info:
+        processor = replace(processor, info=Linear(jnp.asarray(tree[INFO]["w"]), None))
     encoded, decoded = encoded_variables(spec, config), decoded_variables(spec, config)
     return ClrsNet(coders("enc", encoded), processor, coders("dec", decoded), spec, config)
 
@@ -79,13 +94,32 @@ def _tree(net: ClrsNet) -> Tree:
         for name, layers in by_name.items()
         for i, layer in enumerate(layers)
     }
-    for i, name in enumerate(LAYERS):
-        layer = getattr(net.processor, name)
-        tree[_linear(i)] = {"w": layer.weight, "b": layer.bias}
-    vectors, norm = net.processor.attention, net.processor.norm
-    tree |= {_head(i): {"w": vectors.weight[i, :, None], "b": vectors.bias[i, None]} for i in range(net.config.heads)}
-    tree |= {} if net.processor.info is None else {INFO: {"w": net.processor.info.weight}}
-    return tree if norm is None else tree | {NORM: {"scale": norm.scale, "offset": norm.offset}}
+    processor: Any = net.processor
+    for path, name in _layers(net.config).items():
+        layer = _part(path)(processor)
+        tree[name] = {"w": layer.weight, "b": layer.bias}
+    if net.config.processor == "gatv2":
+        vectors = processor.attention
+        heads = enumerate(_heads(net.config))
+        tree |= {name: {"w": vectors.weight[i, :, None], "b": vectors.bias[i, None]} for i, name in heads}
+    if net.config.edge_info:
+        tree[INFO] = {"w": processor.info.weight}
+    if processor.norm is not None:
+        tree[_module(net.config) + "layer_norm"] = {"scale": processor.norm.scale, "offset": processor.norm.offset}
+    return tree
+
+
+def _layers(config: NetConfig) -> dict[str, str]:
+    """The processor's affine layers: dotted path -> the reference's name."""
+    numbered = LAYERS.get(config.processor, MESSAGE_LAYERS + (TRIPLET_LAYERS if config.has_triplets else ()))
+    named = {} if config.has_attention else {path: _module(config) + name for path, name in MLP.items()}
+    return {path: _linear(config, i) for i, path in enumerate(numbered)} | named
+
+
+def _part(path: str) -> Callable[[Any], Any]:
+    """The part of a processor that a dotted path leads to."""
+    names = path.split(".")
+    return lambda processor: reduce(lambda x, k: x[int(k)] if k.isdigit() else getattr(x, k), names, processor)
 
 
 def _vectors(heads: list[Mapping[str, Any]]) -> AttentionVectors:
@@ -97,12 +131,17 @@ def _coder(name: str, end: str, index: int) -> str:
     return f"{CODERS}{name}_{end}_linear" + (f"_{index}" if index else "")
 
 
-def _linear(index: int) -> str:
-    return f"{PROCESSOR}linear" + (f"_{index}" if index else "")
+def _module(config: NetConfig) -> str:
+    return MODULES.get(config.processor, MESSAGES)
 
 
-def _head(index: int) -> str:
-    return _linear(len(LAYERS) + index)
+def _linear(config: NetConfig, index: int) -> str:
+    return f"{_module(config)}linear" + (f"_{index}" if index else "")
+
+
+def _heads(config: NetConfig) -> list[str]:
+    """The layers of gatv2's heads, one each, behind the others."""
+    return [_linear(config, len(LAYERS["gatv2"]) + i) for i in range(config.heads)]
 
 
 def _check_expressible(config: NetConfig, with_info: bool) -> None:

@@ -18,7 +18,8 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from mechgap.networks.clrs_net import ClrsNet
 from mechgap.networks.config import NetConfig
-from mechgap.trace import Kind, Location, Spec, Stage, Values, Variable
+from mechgap.networks.padding import pad_value
+from mechgap.trace import Kind, Spec, Stage, Values, Variable
 
 MASK_OF = "_mask"  # the end of the name of a permutation's mask: it lies beside the slot of its permutation
 
@@ -67,7 +68,7 @@ class Slots:
         Absent nodes are 0. Empty slots are not in the result (see `blank`).
         """
         spec = dict(self.specs)[algorithm]
-        return {self.names[algorithm][name]: _padded(spec[name], x, nodes) for name, x in values.items()}
+        return {self.names[algorithm][name]: pad_value(spec[name], np.asarray(x), nodes) for name, x in values.items()}
 
     def blank(self, slot: str, nodes: int) -> np.ndarray:
         """What an empty slot holds, of one sample: it is fed as zeros, and its loss is not counted, but is a number."""
@@ -147,18 +148,3 @@ def _slots_of(spec: Spec) -> dict[str, str]:
             used[look] = used.get(look, -1) + 1
             slots[variable.name] = f"{look}_{used[look]}"
     return slots
-
-
-def _node_axes(variable: Variable) -> int:
-    """How many axes of a value are nodes; they come before the classes."""
-    axes = {Location.NODE: 1, Location.EDGE: 2, Location.GRAPH: 0}[variable.location]
-    return axes + (variable.kind == Kind.PERMUTATION_POINTER)
-
-
-def _padded(variable: Variable, x: Any, nodes: int) -> np.ndarray:
-    x = np.asarray(x)
-    first = x.ndim - len(variable.shape(1))
-    widths = [
-        (0, nodes - size if first <= axis < first + _node_axes(variable) else 0) for axis, size in enumerate(x.shape)
-    ]
-    return np.pad(x, widths)

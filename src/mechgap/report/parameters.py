@@ -66,7 +66,7 @@ def parameter_panels(compiled: Compiled) -> list[Panel]:
 
 def _all_panels(compiled: Compiled) -> Iterator[Panel]:
     emitter = Emitter(compiled.plan, compiled.network.config, compiled.numbers.dtype)
-    net, s = compiled.network.processor, emitter.width
+    net, s = compiled.network.gatv2, emitter.width
     nodes, edges = (list(emitter.features[where]) for where in (Location.NODE, Location.EDGE))
     units = dict(zip(emitter.unit_columns(), unit_names(compiled), strict=True))
     hidden = {i: name for name, i in emitter.hidden.items()}

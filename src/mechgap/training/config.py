@@ -20,6 +20,7 @@ NUMERIC = (
     *("regularisation", "regularisation_weight", "hint_weight", "output_weight"),
 )
 MEMBERSHIP = (*NUMERIC, "seeds", "first_seed", "init_from")
+NEWER = {"processor": "gatv2", "triplet_features": 8}
 ARCHITECTURE = tuple(f.name for f in fields(NetConfig))
 
 
@@ -53,7 +54,7 @@ class TrainConfig:
         freeze_processor: only encoders and decoders learn.
         init_from: a file of weights to start from (see `mechgap.training.weights`), e.g. a compiled network's.
         hidden, heads, message_passing_steps, use_layer_norm, edge_info, full_adjacency, hint_mode, hint_repred,
-            encoder_init, simplify_decoders, precision: see `NetConfig`.
+            encoder_init, simplify_decoders, precision, processor, triplet_features: see `NetConfig`.
         pre_attention_bias: learn a bias before attention (Eq. 14), for one size of graph only.
     """
 
@@ -93,6 +94,8 @@ class TrainConfig:
     encoder_init: str = "xavier_on_scalars"
     simplify_decoders: bool = False
     precision: str | None = None
+    processor: str = "gatv2"
+    triplet_features: int = 8
 
     def __post_init__(self) -> None:
         for name, value in checked({f.name: getattr(self, f.name) for f in fields(self)}).items():
@@ -166,9 +169,14 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
 
 def run_name(configs: Iterable[TrainConfig], weights: str | None) -> str:
     """The name of a run: its algorithm and a hash of what defines it."""
-    described = [config.as_json() for config in configs]
+    described = [_without_newer(config.as_json()) for config in configs]
     text = json.dumps({"configs": described, "weights": weights}, sort_keys=True)
     return hashed_name(described[0]["algorithm"], text)
+
+
+def _without_newer(described: dict[str, Any]) -> dict[str, Any]:
+    """A description without settings that came later, where these are as they were before: the run keeps its name."""
+    return {name: x for name, x in described.items() if name not in NEWER or x != NEWER[name]}
 
 
 def hashed_name(start: str, text: str) -> str:

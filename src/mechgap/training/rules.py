@@ -23,6 +23,8 @@ REFERENCE_NAMES = {
     "hint_teacher_forcing": "teacher_forcing",
     "nb_heads": "heads",
     "nb_msg_passing_steps": "message_passing_steps",
+    "nb_triplet_fts": "triplet_features",
+    "processor_type": "processor",
     "regularization": "regularisation",
     "regularization_weight": "regularisation_weight",
     "train_lengths": "sizes",
@@ -111,8 +113,8 @@ def _is_flag(name: str) -> Callable[[Any], bool]:
 
 Rule = tuple[Callable[[Any], bool], str]
 _REALS = ("learning_rate", "grad_clip", "dropout", "teacher_forcing", "regularisation_weight", "p")
-_COUNTS = ("seeds", "steps", "batch", "eval_every", "hidden", "heads", "message_passing_steps")
-_WORDS = ("algorithm", "hint_mode", "hint_repred", "encoder_init")
+_COUNTS = ("seeds", "steps", "batch", "eval_every", "hidden", "heads", "message_passing_steps", "triplet_features")
+_WORDS = ("algorithm", "hint_mode", "hint_repred", "encoder_init", "processor")
 _FLAGS = (
     *("random_pos", "permutations", "pred_as_input", "shared_data_stream", "length_generalize"),
     *("freeze_processor", "pre_attention_bias", "use_layer_norm", "edge_info", "full_adjacency", "simplify_decoders"),

@@ -97,7 +97,7 @@ def starting_point(given: Any, spec: Spec, config: NetConfig) -> ClrsNet:
         odd = sorted({v.name for v in set(network.spec) ^ set(spec)})
         raise ValueError(f"init_from was made for other variables than the algorithm's; they differ in {odd}.")
     skeleton = skeleton_of(spec, config)
-    given_as, trained_as = (tree.processor.value.weight.dtype for tree in (network, skeleton))
+    given_as, trained_as = (tree.dtype for tree in (network, skeleton))
     if given_as != trained_as:
         raise ValueError(
             f"init_from has {given_as} weights, and networks are trained in {trained_as} here; they are not rounded "
