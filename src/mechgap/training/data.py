@@ -122,7 +122,7 @@ def validation_batch(source: Source, n: int, count: int) -> Batch:
         inputs = source.sample(member_key(jnp.uint32(0), TO_VALIDATE), n, count)
         return samples_of(source, inputs)
 
-    return _cut(run_once(draw_once))
+    return without_empty_frames(run_once(draw_once))
 
 
 def test_batch(config: TrainConfig) -> Batch:
@@ -209,7 +209,8 @@ def _longest(source: Source, n: int) -> int:
     return max(2, int(run_once(longest)))
 
 
-def _cut(batch: Batch) -> Batch:
+def without_empty_frames(batch: Batch) -> Batch:
+    """The same executions with room for the longest of them only."""
     frames = max(2, int(jnp.max(batch.lengths)))
     return replace(batch, hints={name: x[:frames] for name, x in batch.hints.items()})
 

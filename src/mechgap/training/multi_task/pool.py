@@ -14,7 +14,7 @@ from rich.progress import track
 from mechgap.networks.slots import Slots
 from mechgap.trace import Kind, Stage, Values, Variable
 from mechgap.training.config import TrainConfig
-from mechgap.training.data import Batch, Source, samples_of, source_of
+from mechgap.training.data import Batch, Source, run_once, samples_of, source_of, without_empty_frames
 from mechgap.training.multi_task.config import MultiTaskConfig
 
 TO_FILL, TO_VALIDATE = range(2)  # what a key is for
@@ -103,10 +103,8 @@ def _watched(sources: tuple[Source, ...], quiet: bool | None) -> Iterable[Source
 
 
 def _draw(source: Source, key: PRNGKeyArray, n: int, count: int) -> Batch:
-    """Samples of one algorithm and size, traced on the device and brought to the host."""
-    batch = jax.device_get(jax.jit(lambda key: samples_of(source, source.sample(key, n, count)))(key))
-    frames = max(2, int(batch.lengths.max()))
-    return Batch(batch.inputs, {k: x[:frames] for k, x in batch.hints.items()}, batch.outputs, batch.lengths)
+    """Samples of one algorithm and size, traced on the device."""
+    return without_empty_frames(run_once(lambda key: samples_of(source, source.sample(key, n, count)), key))
 
 
 def _together(name: str, batches: list[Batch], *, config: MultiTaskConfig, slots: Slots, frames: int) -> Pool:
@@ -124,14 +122,14 @@ def _together(name: str, batches: list[Batch], *, config: MultiTaskConfig, slots
             else np.broadcast_to(slots.blank(v.name, nodes), leading + v.shape(nodes)).astype(_dtype(v))
             for v in variables
         }
-    lengths = np.minimum(np.concatenate([b.lengths for b in batches]), frames).astype(np.int32)
-    return Pool(stages[Stage.INPUT], stages[Stage.HINT], stages[Stage.OUTPUT], lengths, sizes)
+    lengths = jnp.minimum(jnp.concatenate([b.lengths for b in batches]), frames)
+    return Pool(stages[Stage.INPUT], stages[Stage.HINT], stages[Stage.OUTPUT], lengths, jnp.asarray(sizes))
 
 
 def _by_sample(batch: Batch, stage: Stage, frames: int) -> Values:
     if stage != Stage.HINT:
         return batch.inputs if stage == Stage.INPUT else batch.outputs
-    cut = {name: np.moveaxis(x[:frames], 1, 0) for name, x in batch.hints.items()}
+    cut = {name: np.moveaxis(np.asarray(x[:frames]), 1, 0) for name, x in batch.hints.items()}
     missing = frames - min(frames, next(iter(batch.hints.values())).shape[0])
     return {name: np.pad(x, [(0, 0), (0, missing)] + [(0, 0)] * (x.ndim - 2)) for name, x in cut.items()}
 
