@@ -135,7 +135,8 @@ def _of_algorithms(net: ClrsNet) -> tuple[dict, dict]:
 
 
 def _slots_of(spec: Spec) -> dict[str, str]:
-    slots, used = {}, {}
+    slots: dict[str, str] = {}
+    used: dict[str, int] = {}
     permutations = {v.name for v in spec if v.kind == Kind.PERMUTATION_POINTER}
     for variable in spec:
         if variable.name == "pos":

@@ -93,7 +93,7 @@ class MultiTaskConfig:
         own = [f.name for f in fields(cls) if f.name != "network"]
         check_names([name for name in settings if name != "algorithms"], [*own, *of_network])
         network = NetConfig(**{k: x for k, x in settings.items() if k in of_network})
-        given = {k: tuple(x) if isinstance(x, list) else x for k, x in settings.items() if k in own}
+        given: dict[str, Any] = {k: tuple(x) if isinstance(x, list) else x for k, x in settings.items() if k in own}
         if "algorithms_per_step" not in given and "algorithms" in given:
             given["algorithms_per_step"] = min(cls.algorithms_per_step, len(_known(given["algorithms"])))
         return cls(**given, network=network)
@@ -115,7 +115,7 @@ class MultiTaskConfig:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "MultiTaskConfig":
         """What `as_json` wrote."""
-        plain = {k: tuple(x) if isinstance(x, list) else x for k, x in values.items() if k != "network"}
+        plain: dict[str, Any] = {k: tuple(x) if isinstance(x, list) else x for k, x in values.items() if k != "network"}
         return cls(**plain, network=NetConfig(**values["network"]))
 
     def name(self) -> str:
