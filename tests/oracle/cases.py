@@ -195,7 +195,7 @@ def is_inside(x: np.ndarray, y: np.ndarray, a: int, b: int, c: int) -> bool:
 
 
 def random(name: str, n: int, count: int, rng: np.random.RandomState) -> list[Sample]:
-    """Inputs that no sampler of the benchmark draws: directed and of every density, with ties where they are defined."""
+    """Inputs that no sampler of the benchmark draws: graphs of every kind and density, ties where they are defined."""
     traits = ALGORITHMS[name]
     if traits.train_p:
         # Real-valued edges must not matter where there are no weights.
@@ -214,7 +214,7 @@ def one_random(name: str, n: int, rng: np.random.RandomState) -> Sample:
     decimals = rng.randint(1, 3) if n <= ALGORITHMS[name].ties_up_to else 12
     key, other = np.round(rng.normal(size=(2, n)), decimals)
     match ALGORITHMS[name].takes:
-        case "key":
+        case "key" | "p":
             return [key]
         case "target key":
             return [rng.choice([key[0], key[-1], *other]), np.sort(key) if rng.randint(4) else key]

@@ -35,15 +35,13 @@ def main() -> None:
     warnings.simplefilter("ignore", DeprecationWarning)  # the samplers of hulls take the cross product of 2-vectors
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parents[1] / "golden")
-    parser.add_argument("--algorithms", nargs="+", default=list(reference.ALGORITHMS), help="only these, no samplers")
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    for name in options.algorithms:
+    folder = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in reference.ALGORITHMS:
         for n in sizes(name):
-            write_traces(options.folder / f"trace_{name}_{n}.npz", name, n)
+            write_traces(folder / f"trace_{name}_{n}.npz", name, n)
         print(f"{name}: traces written", flush=True)
-    if options.algorithms == list(reference.ALGORITHMS):
-        write_digests(options.folder / "samplers.json")
+    write_digests(folder / "samplers.json")
 
 
 def sizes(name: str) -> tuple[int, ...]:

@@ -69,7 +69,7 @@ ALGORITHMS = {
     "quickselect": Traits("key"),
     "binary_search": Traits("target key", pred_as_input=True),
     "find_maximum_subarray_kadane": Traits("key", pred_as_input=True),
-    "matrix_chain_order": Traits("key", pred_as_input=True, large=1),
+    "matrix_chain_order": Traits("p", pred_as_input=True, large=1),
     "optimal_bst": Traits("chances q", pred_as_input=True),
     "lcs_length": Traits("first second", pred_as_input=True, least=2),
     "activity_selector": Traits("s f", pred_as_input=True, ties_up_to=16),
