@@ -64,7 +64,6 @@ tl: $(LENS)/.installed
 
 golden: oracle
 	$(ORACLE)/python tests/oracle/make_golden.py
-	$(ORACLE)/python tests/oracle/make_strings_and_geometry_golden.py
 	$(ORACLE)/python tests/oracle/make_network_golden.py
 
 clean:

@@ -6,7 +6,7 @@
 
 Run `make bench`. A second is one of processor time, so that other work on the machine counts for neither side.
 Compilation is excluded; each number is a median; the two sides are timed in turn, five times, so that a neighbour that
-takes memory bandwidth for a while slows both.
+takes memory bandwidth for a while slows both. `--quick` is for seeing that everything runs: its numbers mean little.
 """
 
 import argparse
@@ -42,18 +42,26 @@ os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 import jax  # noqa: E402
 
 import mechgap as mg  # noqa: E402
-from mechgap.trace import Stage  # noqa: E402
+from mechgap.trace import Stage, Trace  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 ORACLE = ROOT / ".oracle" / "bin" / "python"
-ALGORITHMS = ("bfs", "dfs", "bellman_ford", "dijkstra", "mst_prim", "minimum", "insertion_sort")
+ALGORITHMS = tuple(name for name in mg.algorithm_names() if not mg.algorithm(name).variant_of)
 SIZES = (16, 64)
 SEED = 0
-# By nodes, as many as suit the caches (a trace of dfs on 64 nodes is 1 MB, others are a sixth of that or less); the
-# reference goes through samples one by one, whatever the batch.
+# By nodes, the largest batch; fewer samples where their traces would not suit the caches. (A trace on 64 nodes is from
+# a few kilobytes to tens of megabytes.) The reference goes through samples one by one, whatever the batch.
 BATCHES = {16: 256, 64: 32}
-BATCHES_OF_DFS = {16: 256, 64: 16}
-ROUNDS, REPEATS, REPEATS_OF_REFERENCE = 5, 40, 3
+BYTES_OF_BATCH = 24e6
+PATIENCE = 2.0  # seconds of processor time after which a job is not repeated again
+
+
+class Effort(NamedTuple):
+    """How often to do what is timed."""
+
+    rounds: int = 5
+    repeats: int = 40
+    repeats_of_reference: int = 3
 
 
 class Rates(NamedTuple):
@@ -62,6 +70,7 @@ class Rates(NamedTuple):
     algorithm: str
     nodes: int
     batch: int
+    frames: int
     trace: float
     reference_trace: float
     draw: float
@@ -72,7 +81,8 @@ class Rates(NamedTuple):
 class Reference:
     """The oracle process, asked one question at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, repeats: int) -> None:
+        self._repeats = repeats
         script = ROOT / "benchmarks" / "oracle_tracing.py"
         self._process = subprocess.Popen(
             [ORACLE, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -82,7 +92,7 @@ class Reference:
     def seconds(self, **question: Any) -> list[float]:
         """How long one job takes, repeated; see oracle_tracing.py for the jobs."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({**question, "repeats": REPEATS_OF_REFERENCE}) + "\n")
+        self._process.stdin.write(json.dumps({**question, "repeats": self._repeats, "patience": PATIENCE}) + "\n")
         self._process.stdin.flush()
         return self._answer()
 
@@ -100,47 +110,63 @@ class Reference:
         return json.loads(line)
 
 
-def seconds(work: Callable[[], object]) -> list[float]:
+def seconds(work: Callable[[], object], repeats: int) -> list[float]:
     """How long it takes, repeated, after a warm-up that compiles."""
-    for _ in range(3):
+    for _ in range(min(3, repeats)):
         jax.block_until_ready(work())
-    found = []
-    for _ in range(REPEATS):
+    found: list[float] = []
+    while len(found) < repeats and sum(found) < PATIENCE:
         start = time.process_time()
         jax.block_until_ready(work())
         found.append(time.process_time() - start)
     return found
 
 
-def measure(reference: Reference, name: str, nodes: int, folder: Path) -> Rates:
+def measure(reference: Reference, name: str, nodes: int, folder: Path, effort: Effort) -> Rates:
     """One row: ours and the reference's, on the same inputs and from the same distribution."""
     algorithm = mg.algorithm(name)
-    batch = (BATCHES_OF_DFS if name == "dfs" else BATCHES)[nodes]
     sampler = algorithm.benchmark_sampler(SEED, nodes, -1, track_max_steps=False)
-    inputs = {k: x for k, x in sampler.next(batch).inputs.items() if k not in ("pos", "adj")}
+    batch = batch_size(sampler.next(8), nodes)
+    drawn = sampler.next(batch)
+    inputs = {k: x for k, x in drawn.inputs.items() if k not in ("pos", "adj")}
     np.savez(folder / "inputs.npz", **inputs)
-    oracle, draw_and_trace = partial(reference.seconds, algorithm=name), on_device(algorithm, nodes, batch)
+    oracle, draw_and_trace = partial(reference.seconds, algorithm=name), on_device(algorithm, nodes, batch, drawn.steps)
+    ours = partial(seconds, repeats=effort.repeats)
     jobs = {
-        "trace": lambda: seconds(lambda: algorithm.trace(**inputs)),
+        "trace": lambda: ours(lambda: algorithm.trace(**inputs)),
         "reference_trace": lambda: oracle(mode="trace", inputs=str(folder / "inputs.npz")),
-        "draw": lambda: seconds(lambda: sampler.next(batch)),
+        "draw": lambda: ours(lambda: sampler.next(batch)),
         "reference_draw": lambda: oracle(mode="draw", nodes=nodes, samples=batch, seed=SEED),
-        "device": lambda: seconds(draw_and_trace),
+        "device": lambda: ours(draw_and_trace),
     }
     taken: dict[str, list[float]] = {job: [] for job in jobs}
-    for _ in range(ROUNDS):
+    for _ in range(effort.rounds):
         for job, work in jobs.items():
             taken[job] += work()
-    return Rates(name, nodes, batch, **{job: batch / statistics.median(found) for job, found in taken.items()})
+    rates = {job: batch / statistics.median(found) for job, found in taken.items()}
+    return Rates(name, nodes, batch, drawn.steps, **rates)
 
 
-def on_device(algorithm: Any, nodes: int, batch: int) -> Callable[[], tuple]:
-    """Draws and traces; nothing leaves the device."""
+def batch_size(some: Trace, nodes: int) -> int:
+    """The largest power of two, up to the size's own, whose traces suit the caches."""
+    bytes_each = sum(x.nbytes for x in some.hints.values()) / len(some.lengths)
+    batch = BATCHES[nodes]
+    while batch > 1 and batch * bytes_each > BYTES_OF_BATCH:
+        batch //= 2
+    return batch
+
+
+def on_device(algorithm: Any, nodes: int, batch: int, usual: int) -> Callable[[], tuple]:
+    """Draws and traces; nothing leaves the device.
+
+    Where executions are usually far shorter than the longest, there is room for a quarter more frames than usual.
+    """
+    steps = min(algorithm.max_steps(nodes), -(-5 * usual // 4)) if algorithm.counts_first else None
 
     @jax.jit
     def draw_and_trace(key: jax.Array) -> tuple:
         drawn, following = jax.random.split(key)
-        trace = algorithm.device_trace(algorithm.sample(drawn, nodes, batch))
+        trace = algorithm.device_trace(algorithm.sample(drawn, nodes, batch), steps)
         return [trace.values(stage) for stage in Stage], trace.lengths, following
 
     state = {"key": jax.random.key(SEED)}
@@ -176,7 +202,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     parser.add_argument("--algorithms", nargs="+", default=ALGORITHMS, choices=ALGORITHMS)
+    parser.add_argument("--quick", action="store_true", help="time everything once, to see that it runs")
     options = parser.parse_args()
+    effort = Effort(1, 1, 1) if options.quick else Effort()
     if not ORACLE.exists():
         parser.error(f"the reference is not installed: {ORACLE.relative_to(ROOT)} is missing. Run `make oracle` first.")
     console = Console(width=None if Console().is_terminal else 140)
@@ -185,10 +213,10 @@ def main() -> None:
     rows = []
     with Progress(*columns, console=console) as progress, tempfile.TemporaryDirectory() as folder:
         task = progress.add_task("starting the reference", total=len(jobs))
-        reference = Reference()
+        reference = Reference(effort.repeats_of_reference)
         for name, nodes in jobs:
             progress.update(task, description=f"{name}, {nodes} nodes")
-            rows.append(measure(reference, name, nodes, Path(folder)))
+            rows.append(measure(reference, name, nodes, Path(folder), effort))
             progress.advance(task)
         reference.close()
     console.print(table(rows, reference.package))

@@ -1,14 +1,12 @@
-"""Laws that every trace obeys, on graphs drawn by Hypothesis, with networkx as an independent judge."""
+"""Laws of searches, paths, trees and sorts, on graphs drawn by Hypothesis, with networkx as an independent judge."""
 
 import networkx as nx
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import mechgap as mg
 from graphs import as_networkx, one_hot, weighted_graphs
-from mechgap.trace import Kind, Stage
 
 SOURCED = ("bfs", "bfs_sequential", "bellman_ford", "dijkstra", "mst_prim")
 KEYS = st.sampled_from((1, 4, 7)).flatmap(
@@ -75,6 +73,29 @@ def test_tree_weight_agrees_with_networkx(graph: tuple[np.ndarray, int]) -> None
     np.testing.assert_allclose(sum(A[p, v] for v, p in tree), expected, atol=1e-12)
 
 
+def test_all_pairs_distances_agree_with_networkx() -> None:
+    """Each frame is the state before one more round, so the last round is done here."""
+    n = 7
+    trace = mg.algorithm("floyd_warshall").benchmark_sampler(6, n, 8).next()
+    known = np.where(trace.hints["msk"][-1] > 0, trace.hints["D"][-1], np.inf)
+    known = np.minimum(known, known[:, :, -1, None] + known[:, None, -1])
+    for A, found in zip(trace.inputs["A"], known, strict=True):
+        for s, distance in nx.all_pairs_dijkstra_path_length(as_networkx(A)):
+            expected = [distance.get(v, np.inf) for v in range(n) if v != s]
+            np.testing.assert_allclose(np.delete(found[s], s), expected)
+
+
+def test_kruskal_and_prim_find_the_same_tree() -> None:
+    """Weights are different, so a connected graph has one minimum spanning tree."""
+    n = 7
+    A = mg.algorithm("mst_prim").benchmark_sampler(6, n, 8, p=1.0).next().inputs["A"]
+    pi = mg.algorithm("mst_prim").trace(A=A, s=np.eye(n)[np.zeros(8, int)]).outputs["pi"]
+    tree = np.zeros_like(A)
+    rows, nodes = np.nonzero(pi != np.arange(n))
+    tree[rows, nodes, pi[rows, nodes]] = tree[rows, pi[rows, nodes], nodes] = 1
+    np.testing.assert_array_equal(mg.algorithm("mst_kruskal").trace(A=A).outputs["in_mst"], tree)
+
+
 @given(weighted_graphs(directed=True))
 def test_depth_first_times_nest_like_parentheses(graph: tuple[np.ndarray, int]) -> None:
     A, _ = graph
@@ -118,65 +139,3 @@ def test_the_variants_keep_the_promise(graph: tuple[np.ndarray, int]) -> None:
 def _pairs(trace: mg.Trace) -> tuple[np.ndarray, np.ndarray]:
     frames = trace.hints["reach_h"][: int(trace.lengths[0]), 0]
     return frames[:-1], frames[1:]
-
-
-# The hint that grows into an output, where it is not called OUTPUT_h; None where no frame holds the output.
-LAST: dict[tuple[str, str], str | None] = {
-    ("binary_search", "return"): "high",
-    ("find_maximum_subarray_kadane", "end"): "best_high",
-    ("find_maximum_subarray_kadane", "start"): "best_low",
-    ("floyd_warshall", "Pi"): None,  # each frame is the state before one more round
-    ("kmp_matcher", "match"): "s",
-    ("lcs_length", "b"): None,  # the sweep that finds no length changed may still change a direction
-    ("naive_string_matcher", "match"): "s",
-    ("quickselect", "median"): "i",
-    ("segments_intersect", "intersect"): None,
-}
-
-
-@pytest.mark.parametrize("name", mg.algorithm_names())
-def test_the_last_frame_agrees_with_the_outputs(name: str) -> None:
-    trace = mg.algorithm(name).benchmark_sampler(3, 7, 32).next()
-    for output in trace.spec.names(Stage.OUTPUT):
-        hint = LAST.get((name, output), f"{output}_h")
-        if hint is None:
-            continue
-        frames = trace.hints[hint]
-        last = frames[trace.lengths.astype(int) - 1, np.arange(32)]
-        np.testing.assert_array_equal(last, trace.outputs[output])
-
-
-@pytest.mark.parametrize("name", mg.algorithm_names())
-def test_more_room_for_frames_changes_nothing(name: str) -> None:
-    algorithm = mg.algorithm(name)
-    inputs = algorithm.benchmark_sampler(4, 7, 32).next().inputs
-    exact = algorithm.max_steps(inputs["pos"].shape[-1])  # optimal_bst has a node more than keys
-    short, long = algorithm.device_trace(inputs, exact), algorithm.device_trace(inputs, exact + 5)
-    assert long.steps == exact + 5
-    assert short.differences(long) == {}
-
-
-@pytest.mark.parametrize("name", mg.algorithm_names())
-def test_float32_decides_as_float64_on_a_grid(name: str) -> None:
-    """Where no comparison is a near-tie, the training path agrees with the conformance path."""
-    algorithm = mg.algorithm(name)
-    inputs = dict(algorithm.benchmark_sampler(4, 7, 32).next().inputs)
-    grid = {v.name for v in algorithm.spec.at(Stage.INPUT) if v.kind == Kind.SCALAR and v.name not in ("pos", "d")}
-    for real in grid:
-        inputs[real] = np.ceil(inputs[real] * 1024) / 1024
-    inputs.pop("adj", None)
-    ours, device = algorithm.trace(**inputs), algorithm.device_trace(inputs)
-    for variable in ours.spec:
-        if variable.kind != Kind.SCALAR:
-            mine, theirs = ours.values(variable.stage)[variable.name], device.values(variable.stage)[variable.name]
-            steps = slice(0, ours.steps) if variable.stage == Stage.HINT else slice(None)
-            np.testing.assert_array_equal(np.asarray(theirs)[steps], mine)
-
-
-@pytest.mark.parametrize("name", mg.algorithm_names())
-def test_a_batch_is_its_samples(name: str) -> None:
-    batch = mg.algorithm(name).benchmark_sampler(8, 7, 5).next()
-    for sample in range(5):
-        one = batch.take([sample])
-        alone = mg.algorithm(name).trace(**one.inputs)
-        assert alone.differences(one) == {}

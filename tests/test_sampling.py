@@ -1,5 +1,7 @@
 """The two ways to draw inputs follow one distribution."""
 
+from collections.abc import Iterator
+
 import jax
 import numpy as np
 import pytest
@@ -7,15 +9,62 @@ from scipy import stats
 
 import mechgap as mg
 from mechgap.algorithms import TRAIN_P
+from mechgap.algorithms.distributions import BenchmarkStream
+from mechgap.algorithms.inputs import DERIVED
+from mechgap.trace import Stage
 
 COUNT, N = 1024, 7
+BENCHMARK = [name for name in mg.algorithm_names() if not mg.algorithm(name).variant_of]
 
 
 def both(name: str, p=None) -> tuple[dict, dict]:
+    """Inputs drawn on the host and on the device; none of them is traced."""
     algorithm = mg.algorithm(name)
-    host = algorithm.benchmark_sampler(11, N, COUNT, p=p).next().inputs
+    host = algorithm.distribution.draw(BenchmarkStream(11), N, COUNT, algorithm.probabilities(p))
     device = algorithm.sample(jax.random.key(11), N, COUNT, p=p)
     return host, {k: np.asarray(v) for k, v in device.items()}
+
+
+def statistics(inputs: dict[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+    """One number of each sample, by name."""
+    for name, x in inputs.items():
+        if name == "A":
+            yield from of_graphs(x)
+        elif x.ndim == 1:
+            yield name, x
+        else:
+            values = x.argmax(-1) if x.ndim == 3 else x
+            yield from ((f"{name}, first", values[:, 0]), (f"{name}, last", values[:, -1]))
+            yield from ((f"{name}, sum", values.sum(-1)), (f"{name}, largest", values.max(-1)))
+    if "x" in inputs:
+        yield "distance of the first two", np.hypot(*(inputs[k][:, 0] - inputs[k][:, 1] for k in ("x", "y")))
+    if "string" in inputs:
+        yield "first place of the second string in the first", places(inputs["string"] == 0, inputs["key"])
+
+
+def of_graphs(A: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    edges = A != 0
+    yield "edges", edges.sum((1, 2))
+    yield "edges both ways", (edges & edges.mT).sum((1, 2))
+    yield "self-loops", np.trace(edges, axis1=1, axis2=2)
+    yield "edges of the first node", edges[:, 0].sum(-1)
+    yield "paths of two edges", (edges.astype(int) @ edges).sum((1, 2))
+    yield "weights", A.sum((1, 2))
+
+
+def places(is_first: np.ndarray, key: np.ndarray) -> np.ndarray:
+    texts = ["".join(map(str, letters)) for letters in key.argmax(-1)]
+    return np.array([text[:cut].find(text[cut:]) for text, cut in zip(texts, is_first.sum(-1), strict=True)])
+
+
+@pytest.mark.parametrize("name", BENCHMARK)
+def test_the_two_ways_to_draw_follow_one_distribution(name: str) -> None:
+    host, device = both(name)
+    assert set(host) == set(mg.algorithm(name).spec.names(Stage.INPUT)) - set(DERIVED)
+    assert {k: x.shape for k, x in host.items()} == {k: device[k].shape for k in host}
+    theirs = dict(statistics({k: device[k] for k in host}))
+    for statistic, mine in statistics(host):
+        assert stats.ks_2samp(mine, theirs[statistic]).pvalue > 1e-4, statistic
 
 
 def same_rate(a: np.ndarray, b: np.ndarray) -> None:
@@ -52,10 +101,9 @@ def test_the_off_diagonal_rate_is_p_squared() -> None:
     assert abs(off.mean() - 0.09) < 5 * np.sqrt(0.09 * 0.91 / (off.size / 2))
 
 
-@pytest.mark.parametrize(("name", "field"), [("bellman_ford", "A"), ("minimum", "key"), ("insertion_sort", "key")])
-def test_values_follow_one_distribution(name: str, field: str) -> None:
-    host, device = both(name)
-    mine, theirs = host[field][host[field] != 0], device[field][device[field] != 0]
+def test_values_follow_one_distribution() -> None:
+    host, device = both("bellman_ford")
+    mine, theirs = host["A"][host["A"] != 0], device["A"][device["A"] != 0]
     assert stats.ks_2samp(mine, theirs).pvalue > 1e-4
 
 
@@ -67,6 +115,14 @@ def test_random_positions_are_sorted_uniforms() -> None:
     assert np.all(np.diff(host, axis=-1) >= 0)
     for i in range(N):
         assert stats.ks_2samp(device[:, i], host[:, i]).pvalue > 1e-4
+
+
+def test_random_positions_are_sorted_in_every_string_apart() -> None:
+    for name in ("lcs_length", "kmp_matcher"):
+        inputs = mg.algorithm(name).sample(jax.random.key(1), 9, 50, random_pos=True)
+        rises, ends = np.diff(inputs["pos"]) > 0, np.diff(inputs["string"]) > 0
+        assert np.all(rises | ends)
+        assert not np.all(rises[ends])
 
 
 def test_one_key_gives_one_batch_and_another_key_another() -> None:
