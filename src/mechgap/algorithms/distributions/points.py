@@ -85,7 +85,7 @@ class PointsInDisk:
     """Points spread evenly over a disk of radius 2, no three of them in a line.
 
     Attributes:
-        decimals: cut the benchmark's draws to as many decimals before looking for three points in a line, as for CLRS-Text.
+        decimals: cut the benchmark's draws to as many before looking for three points in a line, as for CLRS-Text.
     """
 
     decimals: int | None = None

@@ -40,7 +40,7 @@ _HINTS_WRITTEN = {
     "naive_string_matcher": ("s",),
     "quickselect": ("pivot",),
 }
-# ... and their last frame is the answer, except for string matchers, which answer with their output under the hint's name.
+# ... and their last frame is the answer; only string matchers answer with their output, under the hint's name.
 _ANSWERED_BY_OUTPUT = ("kmp_matcher", "naive_string_matcher")
 _IN_PARENTHESES = ("binary_search", "find_maximum_subarray_kadane")
 

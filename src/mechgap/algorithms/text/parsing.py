@@ -63,12 +63,15 @@ def parse_answer(answer: str, question: Question) -> dict[str, np.ndarray]:
         _, bar, said = said.rpartition(BAR)
         if not bar:
             raise ValueError(
-                f"{what} has no {BAR!r}, but its question asks for a trace first. Write TRACE{BAR}ANSWER, or ask without."
+                f"{what} must have a trace and then {BAR!r}, as its question asks; got {_short(said)}. "
+                f"Write TRACE{BAR}ANSWER."
             )
     _check_characters(said, what)
     if written.parentheses:
         if not (said.startswith("(") and said.endswith(")")):
-            raise ValueError(f"{what} must stand in parentheses; got {_short(said)}. Write ({COMMA.join(written.answers)}).")
+            raise ValueError(
+                f"{what} must stand in parentheses; got {_short(said)}. Write ({COMMA.join(written.answers)})."
+            )
         said = said[1:-1]
     given = _read_all(said, what)
     if len(given) != len(written.answers):
@@ -87,8 +90,7 @@ def parse_answer(answer: str, question: Question) -> dict[str, np.ndarray]:
 def _sections(question: str) -> tuple[str, str, str]:
     lines = question.split("\n")
     if len(lines) != 4 or lines[3] or not all(lines[:3]):
-        more = " Cut a text with its answer by mg.text.split." if len(lines) > 4 or (len(lines) == 4 and lines[3]) else ""
-        raise ValueError(_three_lines(question) + more)
+        raise ValueError(_three_lines(question))
     name, fields, heading = lines[:3]
     for line in (name, heading):
         if not line.endswith(":"):
@@ -102,7 +104,7 @@ def _three_lines(text: str) -> str:
     count = len(text.split("\n")) - 1
     return (
         f"A question must be three lines that each end in a newline (ALGORITHM:, INPUTS, OUTPUTS:); got {count} "
-        f"ended lines in {_short(text)}."
+        f"ended lines in {_short(text)}. Give all three, and no answer: mg.text.split(text) cuts it off."
     )
 
 
@@ -150,7 +152,9 @@ def _read_all(text: str, what: str) -> list[Nested]:
     try:
         return [read(part) for part in parts(text)]
     except Unreadable as problem:
-        raise ValueError(f"In {what}, {problem}; got {_short(text)}. Write a number, [a b] or [[a b], [c d]].") from None
+        raise ValueError(
+            f"In {what}, {problem}; got {_short(text)}. Write a number, [a b] or [[a b], [c d]]."
+        ) from None
 
 
 def _nodes(written: Layout, values: dict[str, Nested]) -> int:
@@ -205,7 +209,7 @@ def _array(variable: Variable, value: Nested, what: str, nodes: int, pattern: re
         shape = ()
     given = shape_of(value)
     if given != shape:
-        raise ValueError(f"{what} must be {_in_words(shape)}; got {_in_words(given)}. Give as many values as there are nodes.")
+        raise ValueError(f"{what} must be {_in_words(shape)}; got {_in_words(given)}. Give one value per node.")
     words = list(_leaves(value))
     for word in words:
         if not pattern.fullmatch(word):

@@ -39,19 +39,26 @@ def stream(
     algorithm: str, n: int, count: int, *, seed: int = 0, hints: bool = False, decimals: int | None = DECIMALS
 ) -> Iterator[Example]:
     """`sample`, a batch at a time."""
-    if n < 1 or count < 1:
-        raise ValueError(f"n and count must be at least 1; got n = {n}, count = {count}.")
-    written = layout(algorithm, hints)
-    alg, random = written.algorithm, BenchmarkStream(seed)
-    distribution = alg.distribution
+    if count < 1:
+        raise ValueError(f"count must be at least 1; got {count}.")
+    written, random = layout(algorithm, hints), BenchmarkStream(seed)
+    most = next((some for size, some in MOST_AT_ONCE.items() if n <= size), 4)
+    batch = min(most, 1 << (count - 1).bit_length())  # always the same, since every size is compiled
+    while count > 0:
+        trace = written.algorithm.trace_checked(inputs_of(algorithm, n, batch, random, decimals))
+        yield from (Example(*pair, algorithm, n, hints) for pair in written_pairs(written, trace, count))
+        count -= batch
+
+
+def inputs_of(
+    algorithm: str, n: int, count: int, random: BenchmarkStream, decimals: int | None
+) -> dict[str, np.ndarray]:
+    """A batch of inputs as the reference generator draws and cuts them."""
+    if n < 1:
+        raise ValueError(f"n must be at least 1; got {n}.")
+    written = layout(algorithm)
+    distribution = written.algorithm.distribution
     if isinstance(distribution, PointsInDisk):
         distribution = replace(distribution, decimals=decimals)
-    most = next((some for size, some in MOST_AT_ONCE.items() if n <= size), 4)
-    # Always batches of one size, since every size is compiled; the surplus of the last one is not traced for long.
-    batch = min(most, 1 << (count - 1).bit_length())
-    while count > 0:
-        drawn = distribution.draw(random, n, batch, alg.probabilities(None))
-        inputs = short_inputs(written, completed(alg.spec, drawn, np), decimals)
-        pairs = written_pairs(written, alg.trace_checked(inputs))[:count]
-        yield from (Example(*pair, algorithm, n, hints) for pair in pairs)
-        count -= batch
+    drawn = distribution.draw(random, n, count, written.algorithm.probabilities(None))
+    return short_inputs(written, completed(written.algorithm.spec, drawn, np), decimals)

@@ -120,9 +120,7 @@ def _right(given: Sequence[Question | Example | str]) -> list[str]:
     """The right answers, executing all questions at once."""
     questions = [x for x in given if isinstance(x, Question)]
     executed = iter(right_answers(questions))
-    return [
-        next(executed) if isinstance(x, Question) else x.answer if isinstance(x, Example) else x for x in given
-    ]
+    return [next(executed) if isinstance(x, Question) else x.answer if isinstance(x, Example) else x for x in given]
 
 
 def _score(answer: str, right: str) -> Score:

@@ -105,7 +105,7 @@ def right_answers(questions: Iterable[Question]) -> list[str]:
 
 
 def short_inputs(written: Layout, inputs: dict[str, np.ndarray], decimals: int | None) -> dict[str, np.ndarray]:
-    """The inputs with as many decimals as are written; graphs without weights as whole numbers; `pos` and `adj` anew."""
+    """The inputs with as many decimals as are written; 0 and 1 as whole numbers; `pos` and `adj` made anew."""
     short = {v.name: truncated(inputs[v.name], decimals) for v in written.inputs}
     if written.algorithm.name in UNWEIGHTED and np.array_equal(short["A"], short["A"].astype(int)):
         short["A"] = short["A"].astype(int)
@@ -128,9 +128,9 @@ def truncated(x: np.ndarray, decimals: int | None) -> np.ndarray:
     return np.where(np.round(x, decimals) == x, x, np.trunc(x * 10**decimals) / 10**decimals)
 
 
-def written_pairs(written: Layout, trace: Trace) -> list[tuple[str, str]]:
-    """Question and answer of every execution of a trace."""
-    return [_pair(written, trace, sample) for sample in range(trace.batch)]
+def written_pairs(written: Layout, trace: Trace, most: int | None = None) -> list[tuple[str, str]]:
+    """Question and answer of every execution of a trace, or of the first ones."""
+    return [_pair(written, trace, sample) for sample in range(trace.batch)[:most]]
 
 
 def _pair(written: Layout, trace: Trace, sample: int) -> tuple[str, str]:
