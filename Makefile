@@ -66,6 +66,7 @@ golden: oracle
 	$(ORACLE)/python tests/oracle/make_golden.py
 	$(ORACLE)/python tests/oracle/make_strings_and_geometry_golden.py
 	$(ORACLE)/python tests/oracle/make_network_golden.py
+	$(ORACLE)/python tests/oracle/make_text_golden.py
 
 clean:
 	rm -rf .venv .oracle .tl .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -63,7 +63,10 @@ class DatasetConfig:
                 f"algorithms, {len(self.sizes)} sizes and count = {self.count}."
             )
         for name in self.algorithms:  # two strings, or four communities, need some nodes: say so before any work
-            inputs_of(name, min(self.sizes), 1, BenchmarkStream(0), self.decimals)
+            try:
+                inputs_of(name, min(self.sizes), 1, BenchmarkStream(0), self.decimals)
+            except ValueError as error:
+                raise ValueError(f"The size {min(self.sizes)} is too small for {name}: {error}") from None
 
     @property
     def rows(self) -> int:

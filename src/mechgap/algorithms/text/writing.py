@@ -155,12 +155,12 @@ def _question(written: Layout, inputs: Mapping[str, np.ndarray], sample: int, st
     return f"{written.algorithm.name}:\n{COMMA.join(fields)}\n{written.heading}:\n"
 
 
-def show(variable: Variable, x: np.ndarray, key: np.ndarray | None = None) -> str:
+def show(variable: Variable, x: Any, key: np.ndarray | None = None) -> str:
     """One value as text: a number, a list `[a b]`, or a matrix `[[a b], [c d]]`.
 
     Args:
         variable: what it is.
-        x: its value, without a batch axis.
+        x: its value, an array or a number, without a batch axis.
         key: the keys that a permutation puts in order; the text has the keys.
     """
     values = _values(variable, x, key).tolist()
@@ -175,7 +175,7 @@ def _list(values: list) -> str:
     return f"[{' '.join(map(repr, values))}]"
 
 
-def _values(variable: Variable, x: np.ndarray, key: np.ndarray | None) -> np.ndarray:
+def _values(variable: Variable, x: Any, key: np.ndarray | None) -> Any:
     """The numbers that are written."""
     if variable.permutation:
         assert key is not None, "a permutation is written as the keys it puts in order"
