@@ -65,6 +65,7 @@ tl: $(LENS)/.installed
 golden: oracle
 	$(ORACLE)/python tests/oracle/make_golden.py
 	$(ORACLE)/python tests/oracle/make_network_golden.py
+	$(ORACLE)/python tests/oracle/make_text_golden.py
 
 clean:
 	rm -rf .venv .oracle .tl .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from mechgap.algorithms import algorithm as algorithm
     from mechgap.algorithms import algorithm_names as algorithm_names
+    from mechgap.algorithms import text as text
     from mechgap.algorithms.definition import Algorithm as Algorithm
     from mechgap.compiler import compile as compile
     from mechgap.compiler.to_gatv2 import Compiled as Compiled
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _HOME = {
     "algorithm": "mechgap.algorithms",
     "algorithm_names": "mechgap.algorithms",
+    "text": "mechgap.algorithms",
     "compile": "mechgap.compiler",
     "program": "mechgap.programs",
     "gap": "mechgap.faithfulness",
@@ -57,12 +59,16 @@ _HOME = {
     "Variable": "mechgap.trace",
 }
 
+MODULES = ("text",)  # names that are modules: mg.text.parse
+
 __all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'mechgap' has no attribute {name!r}; it has {', '.join(sorted(_HOME))}")
+    if name in MODULES:
+        return importlib.import_module(f"{_HOME[name]}.{name}")
     return getattr(importlib.import_module(_HOME[name]), name)
 
 

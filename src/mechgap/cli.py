@@ -345,6 +345,56 @@ def alta_summary(
     print_summary(folder)
 
 
+text = typer.Typer(no_args_is_help=True, help="CLRS-Text: the thirty algorithms as questions and answers.")
+app.add_typer(text, name="text")
+
+TextHints = Annotated[bool, typer.Option("--hints", help="Write the executions, too.")]
+TextSeed = Annotated[int, typer.Option(help="Seed of the reference generator's samplers.")]
+Decimals = Annotated[int, typer.Option(help="Decimals that inputs are cut to; 0 keeps all.")]
+
+
+@text.command("sample")
+def text_sample(
+    algorithm: AlgorithmName,
+    n: Annotated[int, typer.Option(help="Number of nodes.")] = 4,
+    count: Annotated[int, typer.Option(help="How many questions.")] = 1,
+    seed: TextSeed = 0,
+    hints: TextHints = False,
+    decimals: Decimals = 3,
+) -> None:
+    """Print questions and their right answers."""
+    from mechgap.report.text_tables import print_samples
+
+    print_samples(algorithm, n, count, seed, hints, decimals)
+
+
+@text.command("write")
+def text_write(
+    out: Annotated[Path, typer.Option(help="The file to write, .parquet or .jsonl.")],
+    algorithms: Annotated[str, typer.Option(help="all, or names such as bfs,dfs.")] = "all",
+    sizes: Annotated[str, typer.Option(help="Numbers and ranges, e.g. 4-8,12.")] = "4-16",
+    count: Annotated[int, typer.Option(help="Questions per algorithm and size.")] = 10,
+    seed: TextSeed = 0,
+    hints: TextHints = False,
+    decimals: Decimals = 3,
+) -> None:
+    """Write a data set with the columns of the published one."""
+    from mechgap.report.text_tables import write_and_say
+
+    write_and_say(out, algorithms, sizes, count, seed, hints, decimals)
+
+
+@text.command("score")
+def text_score(
+    file: Annotated[Path, typer.Argument(help="A .parquet or .jsonl file with a question and an answer per row.")],
+    column: Annotated[str, typer.Option(help="Where a model's answers stand.")] = "prediction",
+) -> None:
+    """Score a model's answers: shape, parse and CLRS, by algorithm, beside the best constant answer."""
+    from mechgap.report.text_tables import score_and_print
+
+    score_and_print(file, column)
+
+
 @app.command()
 def doctor() -> None:
     """Print versions, devices and folders, and what to do about anything that is wrong."""

@@ -3,9 +3,10 @@
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -33,12 +34,19 @@ def write_text(path: str | Path, text: str) -> None:
 
 def write_bytes(path: str | Path, blob: bytes) -> None:
     """Write a file, atomically: a reader, or a run after a crash, sees the old file or the new one, whole."""
+    with new_file(path) as file:
+        file.write(blob)
+
+
+@contextmanager
+def new_file(path: str | Path) -> Iterator[IO[bytes]]:
+    """A file to write to piece by piece, which takes its place when the block ends; a failure leaves nothing behind."""
     path = Path(path)
     check_folder(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(blob)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         umask = os.umask(0)

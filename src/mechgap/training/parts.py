@@ -1,7 +1,4 @@
-"""Results as tables on disk: one part per chunk of a sweep, as Parquet where pyarrow is installed, else as JSON lines.
-
-The only file that knows pyarrow.
-"""
+"""Results as tables on disk, a part per chunk of a sweep: Parquet where pyarrow is installed, else JSON lines."""
 
 import importlib
 import io

@@ -82,8 +82,13 @@ def _accepted_starts(crosses: list[bool], heads: list[bool], missing: int) -> tu
 
 @dataclass(frozen=True)
 class PointsInDisk:
-    """Points spread evenly over a disk of radius 2, no three of them in a line."""
+    """Points spread evenly over a disk of radius 2, no three of them in a line.
 
+    Attributes:
+        decimals: cut the benchmark's draws to as many before looking for three points in a line, as for CLRS-Text.
+    """
+
+    decimals: int | None = None
     p: tuple[float, ...] = ()
 
     def draw(self, stream: BenchmarkStream, n: int, count: int, p: tuple[float, ...]) -> dict[str, np.ndarray]:
@@ -93,8 +98,9 @@ class PointsInDisk:
             uniform = np.empty((count - len(accepted), 2, n))
             stream.fill(uniform)
             angle, radius = 2.0 * np.pi * uniform[:, 0], DISK_RADIUS * np.sqrt(uniform[:, 1])
-            points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+            points = self._cut(np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1))
             accepted = np.concatenate([accepted, points[~_three_in_a_line(points)]])
+        accepted = self._cut(accepted)  # the benchmark cuts twice, which is not the same: 1.001 becomes 1.0
         return {"x": np.ascontiguousarray(accepted[:, 0]), "y": np.ascontiguousarray(accepted[:, 1])}
 
     def sample(self, key: PRNGKeyArray, n: int, batch: int, p: Array) -> dict[str, Array]:
@@ -102,6 +108,9 @@ class PointsInDisk:
         angle, radius = jax.random.uniform(key, (2, batch, n))
         angle, radius = 2.0 * jnp.pi * angle, DISK_RADIUS * jnp.sqrt(radius)
         return {"x": radius * jnp.cos(angle), "y": radius * jnp.sin(angle)}
+
+    def _cut(self, points: np.ndarray) -> np.ndarray:
+        return points if self.decimals is None else np.trunc(points * 10**self.decimals) / 10**self.decimals
 
 
 def _three_in_a_line(points: np.ndarray) -> np.ndarray:

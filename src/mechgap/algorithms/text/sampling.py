@@ -1,0 +1,64 @@
+"""The reference generator's questions: the same seed gives the same text."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from mechgap.algorithms.distributions import BenchmarkStream, PointsInDisk
+from mechgap.algorithms.inputs import completed
+from mechgap.algorithms.text.layout import layout
+from mechgap.algorithms.text.writing import DECIMALS, Example, short_inputs, written_pairs
+
+MOST_AT_ONCE = {16: 256, 64: 32}  # up to this many nodes -> how many executions are held in memory
+
+
+def sample(
+    algorithm: str,
+    n: int,
+    count: int = 1,
+    *,
+    seed: int = 0,
+    hints: bool = False,
+    decimals: int | None = DECIMALS,
+) -> list[Example]:
+    """The first questions and answers of the reference generator's sampler of that seed.
+
+    Args:
+        algorithm: one of the thirty.
+        n: the number of nodes, for most algorithms; docs/algorithms.md has the others.
+        count: how many.
+        seed: of NumPy's RandomState.
+        hints: write the execution, too.
+        decimals: of the inputs, which are cut before they are traced; None keeps them all.
+    """
+    return list(stream(algorithm, n, count, seed=seed, hints=hints, decimals=decimals))
+
+
+def stream(
+    algorithm: str, n: int, count: int, *, seed: int = 0, hints: bool = False, decimals: int | None = DECIMALS
+) -> Iterator[Example]:
+    """`sample`, a batch at a time."""
+    if count < 1:
+        raise ValueError(f"count must be at least 1; got {count}.")
+    written, random = layout(algorithm, hints), BenchmarkStream(seed)
+    most = next((some for size, some in MOST_AT_ONCE.items() if n <= size), 4)
+    batch = min(most, 1 << (count - 1).bit_length())  # always the same, since every size is compiled
+    while count > 0:
+        trace = written.algorithm.trace_checked(inputs_of(algorithm, n, batch, random, decimals))
+        yield from (Example(*pair, algorithm, n, hints) for pair in written_pairs(written, trace, count))
+        count -= batch
+
+
+def inputs_of(
+    algorithm: str, n: int, count: int, random: BenchmarkStream, decimals: int | None
+) -> dict[str, np.ndarray]:
+    """A batch of inputs as the reference generator draws and cuts them."""
+    if n < 1:
+        raise ValueError(f"n must be at least 1; got {n}.")
+    written = layout(algorithm)
+    distribution = written.algorithm.distribution
+    if isinstance(distribution, PointsInDisk):
+        distribution = replace(distribution, decimals=decimals)
+    drawn = distribution.draw(random, n, count, written.algorithm.probabilities(None))
+    return short_inputs(written, completed(written.algorithm.spec, drawn, np), decimals)

@@ -1,0 +1,168 @@
+"""CLRS-Text on the command line, as files, and in its document."""
+
+import doctest
+import json
+import re
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from typer.testing import CliRunner
+
+import mechgap as mg
+from mechgap.algorithms.text import dataset
+from mechgap.algorithms.text.dataset import DatasetConfig, read_rows, write_dataset
+from mechgap.algorithms.text.writing import Example
+from mechgap.cli import app
+from mechgap.report.text_tables import sizes_of
+
+PAGE = Path(__file__).parents[1] / "docs" / "text.md"
+SMALL = DatasetConfig(("minimum",), (4,), 4)
+runner = CliRunner()
+
+
+def said(*words: str) -> str:
+    done = runner.invoke(app, ["text", *words], env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def with_predictions(path: Path, predictions: list[str], keep: tuple[str, ...] = ("question", "answer")) -> Path:
+    rows = [{k: row[k] for k in keep} for row in read_rows(path)]
+    out = path.with_name("answers.jsonl")
+    out.write_text("".join(json.dumps({**r, "prediction": p}) + "\n" for r, p in zip(rows, predictions, strict=True)))
+    return out
+
+
+def test_sample_prints_the_text() -> None:
+    output = said("sample", "minimum", "--n", "4", "--count", "4", "--seed", "7")
+    assert output == "".join(e.text for e in mg.text.sample("minimum", 4, 4, seed=7))
+    assert "trace | min:" in said("sample", "minimum", "--n", "4", "--count", "4", "--hints")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+def test_written_files_have_the_published_columns(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"data{suffix}"
+    words = ("--algorithms", "minimum", "--sizes", "4", "--count", "4", "--seed", "7")
+    assert f"wrote 4 questions and answers to {path}" in said("write", "--out", str(path), *words).replace("\n", "")
+    rows = read_rows(path)
+    assert [list(row) for row in rows] == [list(dataset.COLUMNS)] * 4
+    for row, example in zip(rows, mg.text.sample("minimum", 4, 4, seed=7), strict=True):
+        assert row["text"] == row["question"] + row["answer"] == example.text
+        assert (row["algo_name"], row["length"], row["use_hints"]) == ("minimum", 4, False)
+    if suffix == ".parquet":
+        schema = pyarrow.parquet.read_schema(path)
+        assert [str(field.type) for field in schema] == ["string"] * 4 + ["int32", "bool"]
+        assert json.loads(schema.metadata[b"mechgap"])["seed"] == 7
+
+
+def test_more_rows_than_are_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset, "ROWS_AT_ONCE", 3)
+    write_dataset(tmp_path / "data.parquet", SMALL)
+    assert [row["text"] for row in read_rows(tmp_path / "data.parquet")] == [
+        e.text for e in mg.text.sample("minimum", 4, 4)
+    ]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+def test_nothing_is_half_written(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / f"data{suffix}"
+    path.write_text("what was there")
+
+    def breaks(*_: object, **__: object) -> Iterator[Example]:
+        yield Example("q", "a", "minimum", 4)
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(dataset, "ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(dataset, "examples_of", breaks)
+    with pytest.raises(OSError, match="disk is full"):
+        write_dataset(path, SMALL)
+    assert path.read_text() == "what was there"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_score_prints_a_table(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "data.jsonl", SMALL)
+    right = [row["answer"] for row in read_rows(tmp_path / "data.jsonl")]
+    answers = [right[0], "x", "[1]", right[3]]
+    output = said("score", str(with_predictions(tmp_path / "data.jsonl", answers)))
+    row = next(line for line in output.splitlines() if "minimum" in line)
+    assert [cell.strip() for cell in row.strip("│ ").split("│")][:5] == ["minimum", "4", "75.0", "75.0", "50.0"]
+    retraced = said("score", str(with_predictions(tmp_path / "data.jsonl", answers, keep=("question",))))
+    assert retraced == output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("sample", "bsf"), "CLRS-Text has no algorithm 'bsf'. Did you mean 'bfs'"),
+        (("sample", "bfs", "--n", "0"), "n must be at least 1; got 0"),
+        (("write", "--out", "x.csv"), "must end in .parquet or .jsonl; got 'x.csv'"),
+        (("write", "--out", "no/such/x.jsonl"), "the folder no/such does not exist"),
+        (("write", "--out", "x.jsonl", "--algorithms", "bfs,bsf"), "no algorithm 'bsf'. Did you mean 'bfs'"),
+        (("write", "--out", "x.jsonl", "--sizes", "8-4"), "such as 4-8,12; got '8-4'"),
+        (("write", "--out", "x.jsonl", "--sizes", "four"), "such as 4-8,12; got 'four'"),
+        (("write", "--out", "x.jsonl", "--count", "0"), "a count of at least 1; got"),
+        (
+            ("write", "--out", "x.jsonl", "--sizes", "2-4"),
+            "2 is too small for kmp_matcher: A needle of 1 and a longer haystack need n >= 3",
+        ),
+        (("score", "nothing.jsonl"), "No file nothing.jsonl"),
+        (("score", "nothing.txt"), "must end in .parquet or .jsonl"),
+    ],
+)
+def test_a_mistake_ends_in_its_message(
+    words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = runner.invoke(app, ["text", *words])
+    assert done.exit_code != 0
+    assert isinstance(done.exception, ValueError | OSError)
+    assert message in str(done.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('{"question": "bfs:"}', "Row 1 of .* has no 'prediction'; it has 'question'"),
+        ("{", "Line 1 of .* is not JSON .*Write one object per line"),
+        ("[1]", r"Line 1 of .* must be an object of columns; got '\[1\]'"),
+        ("", "has no rows"),
+    ],
+)
+def test_a_bad_file_is_named(lines: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "answers.jsonl").write_text(lines)
+    with pytest.raises(ValueError, match=message):
+        read_rows(tmp_path / "answers.jsonl", ("question", "prediction"))
+
+
+def test_sizes() -> None:
+    assert sizes_of("4-6, 12,5") == (4, 5, 6, 12)
+
+
+def test_the_documents_examples_run() -> None:
+    assert doctest.testfile(str(PAGE), module_relative=False).failed == 0
+
+
+@pytest.mark.slow
+def test_the_documents_sizes() -> None:
+    for row in re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", PAGE.read_text(), flags=re.MULTILINE):
+        n, characters, mean, most = map(int, row)
+        texts = [e.text for name in mg.text.ALGORITHMS for e in mg.text.sample(name, n, 40)]
+        tokens = [len(mg.text.encode(text)) for text in texts]
+        assert round(statistics.mean(map(len, texts))) == characters
+        assert (round(statistics.mean(tokens)), max(tokens)) == (mean, most)
+
+
+def test_the_documents_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^    mechgap text (.*)$", PAGE.read_text(), flags=re.MULTILINE)
+    assert [words.split()[0] for words in commands] == ["sample", "sample", "write", "score"]
+    write_dataset("data.jsonl", SMALL)
+    with_predictions(tmp_path / "data.jsonl", ["0"] * 4)
+    for words in commands:
+        said(*words.split())
+    assert len(read_rows("data.parquet")) == 16
