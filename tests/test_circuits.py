@@ -16,7 +16,7 @@ from mechgap.compiler.certificate import compare
 from mechgap.compiler.errors import ChannelOverflow, DomainError, NotExpressible, PrecisionError
 from mechgap.interop.exports import export_program
 from mechgap.networks import run
-from mechgap.programs.expressions import edge, lift, maximum, me, minimum, other, when
+from mechgap.programs.expressions import back_edge, edge, graph, lift, maximum, me, minimum, other, when
 from mechgap.programs.graph import (
     ALWAYS,
     Bool,
@@ -31,9 +31,22 @@ from mechgap.programs.graph import (
     match,
 )
 from mechgap.programs.library.arrays import BEFORE
-from mechgap.trace import Stage
+from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
-NAMES = ("dfs", "dijkstra", "insertion_sort", "minimum", "mst_prim")
+NAMES = (
+    "activity_selector",
+    "binary_search",
+    "bubble_sort",
+    "dfs",
+    "dijkstra",
+    "find_maximum_subarray_kadane",
+    "insertion_sort",
+    "minimum",
+    "mst_prim",
+    "task_scheduling",
+    "topological_sort",
+)
+REGULAR = ("binary_search",)  # calculates with positions
 COMPILED = {name: mg.compile(name, hidden=128, max_nodes=64, certify="none") for name in NAMES}
 ORACLE = Path(__file__).parents[1] / ".oracle" / "bin" / "python"
 
@@ -50,7 +63,8 @@ def check(compiled: mg.Compiled, inputs: dict[str, np.ndarray]) -> int:
     frames = mg.algorithm(compiled.program.algorithm).max_steps(meant.nodes)  # one compilation for all batches
     result = compare(compiled, meant, compiled.run_like(meant, frames=max(frames, 2)))
     assert result.wrong == 0, result.failures
-    assert result.error <= 4e-6
+    numbers = [meant.hints[v.name] for v in meant.spec.at(Stage.HINT) if v.kind == Kind.SCALAR]
+    assert result.error <= 4e-6 * max(1.0, *(np.abs(x).max() for x in numbers), 0.0)
     assert result.attention_error <= 1e-5
     return result.near
 
@@ -61,7 +75,7 @@ def test_reference_interpreter_and_network_agree(name: str) -> None:
     assert check(COMPILED[name], inputs) == 0
 
 
-@pytest.mark.parametrize("name", ["dfs", "insertion_sort"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_single_node(name: str) -> None:
     assert check(COMPILED[name], drawn(name, 1, 2)) == 0
 
@@ -70,12 +84,14 @@ def test_a_single_node(name: str) -> None:
 @pytest.mark.parametrize("n", [4, 16, 64])
 @pytest.mark.parametrize("name", NAMES)
 def test_200_inputs_of_every_size(name: str, n: int) -> None:
-    near = sum(check(COMPILED[name], drawn(name, n, 20, seed)) for seed in range(10))
-    print(f"{name}, n = {n}: 0 wrong on 200 inputs, {near} values behind choices closer than the resolution")
+    """Of bubble_sort, which has 2017 frames of 64 nodes, 10 inputs of that size."""
+    batch = 1 if (name, n) == ("bubble_sort", 64) else 20
+    near = sum(check(COMPILED[name], drawn(name, n, batch, seed)) for seed in range(10))
+    print(f"{name}, n = {n}: 0 wrong on {10 * batch} inputs, {near} values behind choices closer than the resolution")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted({*NAMES} - {*REGULAR}))
 def test_random_positions(name: str) -> None:
     compiled = mg.compile(name, hidden=128, max_nodes=16, min_gap=1e-3, certify="none")
     rng = np.random.RandomState(3)
@@ -85,7 +101,7 @@ def test_random_positions(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_certificate_counts_heads_micro_steps_and_channels(name: str) -> None:
-    compiled = mg.compile(name, hidden=128, max_nodes=16)
+    compiled = mg.compile(name, hidden=128, max_nodes=8)
     assert compiled.certificate.ok, str(compiled.certificate)
     config = compiled.network.config
     said = str(compiled.certificate)
@@ -124,7 +140,7 @@ def test_a_wrong_weight_is_noticed() -> None:
         assert compare(compiled, meant, replace(compiled, network=broken).run_like(meant)).wrong > 0, part
 
 
-# Small programs, each of which needs one thing that the five above do not
+# Small programs, each of which needs one thing that those above do not
 
 
 def small(state: tuple[StateVariable, ...], selects: tuple[Select, ...], updates: dict, **more: object) -> GraphProgram:
@@ -290,6 +306,11 @@ REFUSED = {
         NotExpressible,
         r"a ReLU network computes no product exactly",
     ),
+    "an edge seen from the other side": (
+        small((FLAG, TO), (source, argmin("x", other.id, where=other.flag & back_edge.adj)), {**KEPT, "to": x.id}),
+        NotExpressible,
+        r"'back_edge.adj' in the where of 'x': of an edge, only edge.adj can be a condition; a node does not see the",
+    ),
     "a number for a truth value": (
         small((FLAG, TO), (source,), {**KEPT, "flag": me.pos & me.flag}),
         NotExpressible,
@@ -310,11 +331,90 @@ def test_what_cannot_be_expressed_is_named(row: str) -> None:
     [
         ("dijkstra", {"pos": np.array([[0.8, 0.6, 0.4, 0.2]])}, "Positions must rise from node to node"),
         ("minimum", {"key": np.full((1, 4), 3.0)}, r"Input 'key' is declared to lie in \[0, 1\]; got 3"),
+        ("binary_search", {"target": np.array([1.5])}, r"Input 'target' is declared to lie in \[0, 1\]; got 1.5"),
+        ("binary_search", {"pos": np.array([[0.0, 0.1, 0.5, 0.75]])}, "calculates with positions, which must be i/n"),
+        ("task_scheduling", {"d": np.array([[0, 1, 2, 3]])}, r"Input 'd' is declared to lie in \[1, 1024\]; got 0"),
     ],
 )
 def test_what_lies_outside_the_domain_is_refused(name: str, changes: dict, message: str) -> None:
     with pytest.raises(DomainError, match=message):
         COMPILED[name].run(**{**{k: x[:1] for k, x in drawn(name, 4, 1).items()}, **changes})
+
+
+def searching(updates: dict, lets: tuple[StateVariable, ...] = ()) -> GraphProgram:
+    """Compares keys with the target, a number of the graph."""
+    given = mg.algorithm("binary_search").spec
+    spec = Spec(tuple(replace(v, kind=Kind.MASK) if v.kind == Kind.MASK_ONE else v for v in given))
+    return GraphProgram(
+        name="searching",
+        spec=spec,
+        state=(Node("order", BEFORE.id), Bool("low"), Bool("high"), Real("level", high=2)),
+        selects=(BEFORE,),
+        lets=lets,
+        updates={"order": me.order, **updates},
+        hints={"pred_h": me.order, "low": me.low, "high": me.high, "mid": me.low},
+        outputs={"return": me.high},
+        weights={"key": (0.0, 1.0), "target": (0.0, 1.0)},
+        full=True,
+    )
+
+
+def test_numbers_of_the_graph_are_compared() -> None:
+    """On either side of <, with inputs and with values, far apart, close and equal."""
+    program = searching(
+        {"low": graph.target < me.key, "high": 0.5 * me.key + me.level < graph.target, "level": 0.25 * me.key}
+    )
+    compiled = mg.compile(program, hidden=None, max_nodes=16, certify="none")
+    inputs = drawn("binary_search", 5, 30)
+    inputs["target"][:10] = inputs["key"][:10, 2] = 0.5
+    inputs["key"][:10, 1], inputs["key"][:10, 3] = 0.5 - 2e-6, 0.5 + 2e-6
+    meant = program.interpret(steps=3, **inputs)
+    assert 0 < meant.hints["low"].mean() < 1
+    assert 0 < meant.hints["high"].mean() < 1
+    result = compare(compiled, meant, compiled.run_like(meant))
+    assert (result.wrong, result.near) == (0, 0), result.failures
+
+
+def test_numbers_of_the_graph_are_heard_by_nobody() -> None:
+    program = searching({"low": me.low, "high": me.high, "level": graph.target + me.key})
+    with pytest.raises(NotExpressible, match=r"'graph.target' is heard by no node.*graph.target < x or x < graph.tar"):
+        mg.compile(program, certify="none")
+
+
+def test_every_comparison_has_a_resolution_of_its_own() -> None:
+    """0.1 is close for a level in steps of 0.25, and not for a position."""
+    program = small(
+        (Bool("flag"), Node("to"), Real("level", high=1, resolution=0.25)),
+        (source,),
+        {"flag": (me.pos < 0.3) | (me.level < 0.5), "to": me.to, "level": minimum(me.level + 0.25, 1)},
+    )
+    compiled = mg.compile(program, hidden=None, max_nodes=16, certify="none")
+    assert compiled.plan.tells_apart["me.level < 0.5"] == 0.25
+    assert compiled.plan.tells_apart["me.pos < 0.3"] < 1e-5
+    meant = program.interpret(steps=5, **drawn("bellman_ford", 5, 8))
+    assert meant.closest["me.pos < 0.3"].min() == pytest.approx(0.1)
+    assert compare(compiled, meant, compiled.run_like(meant)).near == 0
+    close = program.interpret(
+        steps=5, **{**drawn("bellman_ford", 5, 8), "pos": np.tile([0, 0.3 - 1e-7, 0.5, 0.7, 0.9], (8, 1))}
+    )
+    assert compare(compiled, close, compiled.run_like(close)).near > 0
+
+
+def test_a_certificate_for_a_graph_whose_nodes_have_keys() -> None:
+    key = Variable("key", Stage.INPUT, Location.NODE, Kind.SCALAR)
+    best = argmax("best", other.key, where=edge.adj)
+    program = small(
+        (Bool("flag", me.s), Node("to")),
+        (best, source),
+        {"flag": me.flag | (source.found & (source.heard("key") < best.heard("key"))), "to": best.id},
+        spec=Spec((key, *BFS_SPEC)),
+        weights={"A": (0.0, 1.01), "key": (-1.0, 1.0)},
+    )
+    certificate = mg.compile(program, hidden=None, max_nodes=16).certificate
+    assert certificate.ok, str(certificate)
+    ((families, _, graphs),) = certificate.checked
+    assert graphs == 64
+    assert {"path", "complete"} <= set(families)
 
 
 LONG = {
@@ -403,10 +503,11 @@ def test_too_few_channels_and_too_fine_positions() -> None:
 @pytest.mark.skipif(not ORACLE.exists(), reason="no oracle environment; `make oracle` installs dm-clrs into it")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_unmodified_reference_runs_it(name: str, tmp_path: Path) -> None:
+    sizes = ["4:64", "16:32", "64:1" if name == "bubble_sort" else "64:8"]
     export_program(name, "clrs", tmp_path / "x.npz", hidden=128, max_nodes=64)
     script = Path(__file__).parent / "oracle" / "run_exported.py"
     environment = {k: x for k, x in os.environ.items() if k != "PYTHONPATH"}
-    command = [str(ORACLE), str(script), str(tmp_path / "x.npz"), str(tmp_path / "x.json"), "4:64", "16:32", "64:8"]
+    command = [str(ORACLE), str(script), str(tmp_path / "x.npz"), str(tmp_path / "x.json"), *sizes]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     answer = json.loads((tmp_path / "x.json").read_text())

@@ -217,7 +217,7 @@ def test_a_range_must_be_one(low: float, high: float, resolution: float | None) 
 
 def test_a_program_that_never_settles_is_refused() -> None:
     flip = argmin("flip", other.id)
-    with pytest.raises(ValueError, match=r"does not settle within 20 steps on n = 4; give steps="):
+    with pytest.raises(ValueError, match=r"does not settle within 36 steps on n = 4; give steps="):
         listen(flip, reach=~me.reach).interpret(A=TRIANGLE, s=one_hot(0, 4))
 
 

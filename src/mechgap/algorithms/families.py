@@ -91,6 +91,28 @@ def draw_array(family: str, n: int, count: int, seed: int) -> dict[str, np.ndarr
     return {"key": np.ascontiguousarray(ARRAYS[family](np.random.RandomState(seed).uniform(size=(count, n))))}
 
 
+def draw_activities(family: str, n: int, count: int, seed: int) -> dict[str, np.ndarray]:
+    """Activities from `s` to `f`, [count, n]; the ends are an array of the family."""
+    f = draw_array(family, n, count, seed)["key"]
+    return {"s": f * np.random.RandomState(seed + 1).uniform(size=(count, n)), "f": f}
+
+
+def draw_tasks(family: str, n: int, count: int, seed: int) -> dict[str, np.ndarray]:
+    """Tasks with a deadline `d`, one of 1..n, and a value `w`, [count, n]; the values are an array of the family."""
+    return {
+        "d": np.random.RandomState(seed + 1).randint(1, n + 1, size=(count, n)),
+        "w": draw_array(family, n, count, seed)["key"],
+    }
+
+
+def draw_target(family: str, n: int, count: int, seed: int) -> dict[str, np.ndarray]:
+    """Sorted keys, [count, n], and a `target` [count]: any number, or every other time one of the keys."""
+    key, rng = np.sort(draw_array(family, n, count, seed)["key"]), np.random.RandomState(seed + 1)
+    target, chosen = rng.uniform(size=count), rng.randint(n, size=count)
+    target[1::2] = key[np.arange(count), chosen][1::2]
+    return {"key": key, "target": target}
+
+
 def draw_family(
     family: str, n: int, count: int, seed: int, *, weighted: bool, self_loops: bool = True, directed: bool = False
 ) -> dict[str, np.ndarray]:

@@ -130,6 +130,22 @@ def weigh(tilt: Affine, failures: Affine, range_: float, head: int, numbers: Num
     return tuple(replace(unit, head=head) for unit in units)
 
 
+def between_two(tilt: Affine, ends: tuple[Affine, Affine], range_: float, numbers: Numbers) -> tuple[Unit, ...]:
+    """Attention to one of two nodes: the second where the tilt is 2 m or more, the first where it is -2 m or less.
+
+    Args:
+        tilt: a form over the graph and me.
+        ends: 0 at the first node and 1 or more elsewhere; the same of the second; both read at `other`.
+        range_: what the tilt never exceeds.
+        numbers: the sizes and gaps.
+    """
+    stands, (not_first, not_second) = 2 * numbers.margin, ends
+    return (
+        *relu(Affine(constant=stands) - 2 * stands * not_first, "first"),
+        *relu(tilt + stands - 2 * (range_ + stands) * not_second, "second"),
+    )
+
+
 def _by_value(program: GraphProgram, select: Select, reader: Reader, numbers: Numbers) -> Lowered:
     """The smallest or largest key, strictly better than the bound."""
     if select.bound is None:

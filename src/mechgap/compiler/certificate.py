@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mechgap.algorithms import algorithm
-from mechgap.algorithms.families import ARRAYS, FAMILIES, draw_array, draw_family
+from mechgap.algorithms.families import (
+    ARRAYS,
+    FAMILIES,
+    draw_activities,
+    draw_array,
+    draw_family,
+    draw_target,
+    draw_tasks,
+)
 from mechgap.algorithms.processing import as_permutations
 from mechgap.compiler.constants import exact_margin
 from mechgap.programs.graph_interpreter import Interpretation, RangeError, interpret
@@ -23,6 +31,13 @@ if TYPE_CHECKING:
 QUICK_NODES, QUICK_GRAPHS = 16, 64
 FULL_NODES, FULL_GRAPHS = (1, 2, 4, 16, 64), 8
 ATTENTION_TOLERANCE = 1e-5  # of an attention row, on rows that are inside the domain
+# Inputs that are drawn together -> how; the first that a program has.
+NUMBERS = {
+    ("key", "target"): draw_target,
+    ("key",): draw_array,
+    ("s", "f"): draw_activities,
+    ("d", "w"): draw_tasks,
+}
 
 
 @dataclass(frozen=True)
@@ -168,7 +183,9 @@ def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Compar
 
 def _clear_frames(compiled: "Compiled", meant: Interpretation) -> np.ndarray:
     """[T, B, n]: whether every choice up to that frame was clear: the node's own, or anybody's where all see all."""
-    near = meant.closest < compiled.plan.tells_apart
+    near = np.zeros(meant.margins[:, 0].shape, bool)
+    for comparison, least in compiled.plan.tells_apart.items():
+        near |= meant.closest.get(comparison, np.inf) < least
     for i, select in enumerate(compiled.selects):
         near |= (meant.tied[:, i] != 0) & (not select.resolves_ties)
         if not select.node_key:
@@ -228,15 +245,16 @@ def _batches(compiled: "Compiled", level: str) -> Iterator[tuple[tuple[str, ...]
     program, names = compiled.program, compiled.program.spec.names(Stage.INPUT)
     most = compiled.numbers.max_nodes
     families = tuple(FAMILIES if "A" in names else ARRAYS)
+    draw = next((how for inputs, how in NUMBERS.items() if set(inputs) <= set(names)), None)
 
     def drawn(family: str, n: int, count: int, seed: int) -> dict[str, np.ndarray]:
         batch: dict[str, np.ndarray] = {}
         if "A" in names:
             kind = {"weighted": "A" in dict(program.weights), "directed": not program.undirected}
             batch |= draw_family(family, n, count, seed, **kind)
-        if "key" in names:
-            batch |= draw_array(family if family in ARRAYS else "uniform", n, count, seed)
-        batch["pos"] = _positions(n, count, compiled.numbers.min_gap, seed)
+        if draw is not None:
+            batch |= _in_range(draw(family if family in ARRAYS else "uniform", n, count, seed), dict(program.weights))
+        batch["pos"] = _positions(n, count, 1.0 if program.regular else compiled.numbers.min_gap, seed)
         return {k: x for k, x in batch.items() if k in names}
 
     if level == "quick":
@@ -248,6 +266,12 @@ def _batches(compiled: "Compiled", level: str) -> Iterator[tuple[tuple[str, ...]
     for n in sorted({min(size, most) for size in FULL_NODES}):
         for i, family in enumerate(families):
             yield (family,), n, drawn(family, n, FULL_GRAPHS, 1000 * n + i)
+
+
+def _in_range(batch: dict[str, np.ndarray], ranges: dict[str, tuple[float, float]]) -> dict[str, np.ndarray]:
+    """Keys are drawn between 0 and 1; a program may be meant for others."""
+    low, high = ranges.get("key", (0.0, 1.0))
+    return {k: low + (high - low) * x if k == "key" else x for k, x in batch.items()}
 
 
 def _positions(n: int, count: int, gap: float, seed: int) -> np.ndarray:
@@ -283,8 +307,9 @@ def _range(variable: Any) -> tuple[float, float]:
 def _domain(compiled: "Compiled") -> dict[str, Any]:
     numbers, selects = compiled.numbers, compiled.selects
     ranges = [str(v).split(" = ")[0] for v in compiled.program.state if hasattr(v, "high")]
-    apart = max([compiled.plan.tells_apart, *(s.resolution for s in selects if not s.node_key)])
-    kind = f"numbers at least {apart:.3g} apart" if apart else "nodes"
+    names = [select.name for select in compiled.program.selects]
+    keys = {name: s.resolution for name, s in zip(names, selects, strict=True) if not s.node_key}
+    kind = _apart({**keys, **compiled.plan.tells_apart})
     resolved = all(s.resolves_ties for s in selects)
     return {
         "nodes": f"up to {numbers.max_nodes}, positions at least {numbers.min_gap:.3g} apart",
@@ -293,6 +318,17 @@ def _domain(compiled: "Compiled") -> dict[str, Any]:
         "machine": _machine(compiled),
         "softmax": f"margin {numbers.margin:.3g} nats, {numbers.dtype}",
     }
+
+
+def _apart(resolutions: dict[str, float]) -> str:
+    """What choices are between, and how far apart that must be, where and in which comparison."""
+    if not resolutions:
+        return "nodes"
+    finest, *coarser = sorted(set(resolutions.values()))
+    parts = [f"numbers at least {finest:.3g} apart"]
+    for least in coarser:
+        parts.append(f"{least:.3g} in " + " and ".join(f"'{k}'" for k, x in resolutions.items() if x == least))
+    return ", ".join(parts)
 
 
 def _machine(compiled: "Compiled") -> str:

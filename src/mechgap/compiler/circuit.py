@@ -21,7 +21,16 @@ import math
 from dataclasses import dataclass, replace
 
 from mechgap.compiler.affine import Affine, Feature, lower, no_product
-from mechgap.compiler.attention import Lowered, Unit, by_order, by_position, by_value, nearest_match, weigh
+from mechgap.compiler.attention import (
+    Lowered,
+    Unit,
+    between_two,
+    by_order,
+    by_position,
+    by_value,
+    nearest_match,
+    weigh,
+)
 from mechgap.compiler.constants import Numbers
 from mechgap.compiler.errors import NotExpressible, PrecisionError
 from mechgap.compiler.layout import SENDER, Storage, channel, interval, value_range
@@ -46,10 +55,10 @@ from mechgap.programs.expressions import (
     replaced,
     walk,
 )
-from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind
+from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind, argmax, argmin
 from mechgap.trace import Kind, Stage
 
-ME, OTHER, EDGE = "me", "other", "edge"
+ME, OTHER, EDGE, GRAPH = "me", "other", "edge", "graph"
 NODE, NUMBER, TRUTH = "node", "number", "truth value"
 KINDS: dict[type, str] = {Bool: TRUTH, Node: NODE, Real: NUMBER, Enum: NUMBER}
 FITS: dict[type, tuple[str, ...]] = {Bool: (TRUTH,), Node: (NODE,), Real: (NUMBER, TRUTH)}
@@ -93,9 +102,9 @@ class Circuit:
         channels: hidden channel -> the form whose ReLU it becomes.
         heads: hidden channel -> the head whose sender it hears, for those that hear one.
         selects: the attention of every select, in the order of the program's; a select's head is its place there.
-        attention: all attention channels: of the selects, then of the heads that weigh edges.
+        attention: all attention channels: of the selects, then of the heads that weigh edges and compare.
         micro_steps: k, how many message-passing steps a frame takes.
-        tells_apart: two numbers that are compared must be the same, or differ by this much.
+        tells_apart: comparison -> its two numbers must be the same, or differ by this much.
     """
 
     def __init__(self, program: GraphProgram, numbers: Numbers):
@@ -109,9 +118,11 @@ class Circuit:
         self._inputs = {v.name: v for v in program.spec.at(Stage.INPUT)}
         self._registers = {v.name: v for v in program.state}
         self._lets = {v.name: v for v in program.lets}
-        self._order = [select.name for select in program.selects]
+        self._ends = self._first_and_last()
+        self._selects = {select.name: select for select in (*program.selects, *self._ends)}
+        self._order = list(self._selects)
         self._weighing: tuple[Unit, ...] = ()  # of heads that come after those of the selects
-        self.tells_apart = 0.0
+        self.tells_apart: dict[str, float] = {}
         self._bounds: dict[str, float] = {}
         self._check_kinds()
         written = {name: self._written(name, update) for name, update in program.updates}
@@ -119,7 +130,8 @@ class Circuit:
         levels = [value.level for value in written.values()] + [select.micro_step for select in self.selects]
         self.micro_steps = max(2, 1 + max(levels))
         self._wind_up(written)
-        self.attention = (*(unit for select in self.selects for unit in select.units), *self._weighing)
+        attended = [self._attended(name) for name in self._order]
+        self.attention = (*(unit for select in attended for unit in select.units), *self._weighing)
 
     @property
     def storages(self) -> dict[str, Storage]:
@@ -184,11 +196,16 @@ class Circuit:
                 let = self._lets[name]
                 return self.truth(let.init) if isinstance(let, Bool) else self.number(let.init)
             return Settled(Affine({Feature(ME, "pos" if name == "id" else name): 1.0}))
+        if place == GRAPH:
+            raise NotExpressible(
+                f"'graph.{name}' is heard by no node, since what belongs to the graph only enters attention: compare "
+                f"it as it is with a number of mine, graph.{name} < x or x < graph.{name}."
+            )
         if name == "found":
             return self.truth(Read(place, name))
         select, _, along = place.partition(".")
         if along:
-            return self._weighed(self.program.select(select), name)
+            return self._weighed(self._selects[select], name)
         own, level = self._read(ME, name), self._attended(select).micro_step
         low, _ = interval(Read(ME, name), self.program)
         heard = Settled(own.form.at(SENDER), max(level, own.level)).plus(-low)
@@ -215,7 +232,7 @@ class Circuit:
         weight, said, fails = Affine({Feature(EDGE, name): 1.0}), self.truth(mark), self.closed(mark)
         slopes = self._slopes(select, off, high - low)
         for slope in slopes:
-            head = len(self._order) + len({unit.head for unit in self._weighing})
+            head = self._next_head()
             tilt = slope * (weight - found.form)
             self._weighing += weigh(tilt, fails.form.at(OTHER), slope * 2 * (high - low), head, self.numbers)
             level = max(found.level, fails.level, said.level)
@@ -227,6 +244,10 @@ class Circuit:
         found = found - anything * self.closed(there)
         cut = self._unit(found.plus(-low), whole) - self._unit(found.plus(-high), f"{whole}, beyond")
         return cut + low * self.truth(there) if low else cut
+
+    def _next_head(self) -> int:
+        """A head that no select has."""
+        return len(self._order) + len({unit.head for unit in self._weighing})
 
     def _slopes(self, select: Select, off: float, span: float) -> list[float]:
         """The ε of every weighing, until rounding, of logits of about m/g + ε A, is all that is left to be off by."""
@@ -286,13 +307,16 @@ class Circuit:
             case Less(a, b):
                 if self._is_node(a) != self._is_node(b):
                     raise NotExpressible(f"'{expression}' compares a node with a number.")
+                alone = [isinstance(side, Read) and side.place == GRAPH for side in (a, b)]
+                if sum(alone) == 1 and GRAPH not in places(b if alone[0] else a):
+                    return self._less_in_attention(a, b, f"{expression}")
                 return self._less(a, b, f"{expression}")
             case Equal(a, b):
                 return self._equal(a, b, f"{expression}")
             case IsMe(select):
                 return ONE - self.truth(Read(select, "found"))
             case Read(place, "found"):
-                return self._found(self.program.select(place))
+                return self._found(self._selects[place])
             case Read(place, name) if self._is_truth(name):
                 return self._read(place, name)
         raise NotExpressible(f"'{expression}' stands where a truth value is needed.")
@@ -319,11 +343,48 @@ class Circuit:
 
     def _less(self, a: Expression, b: Expression, name: str) -> Settled:
         """Cut the difference to [0, r] first: a steep ramp over its whole range would round the truth away."""
-        gap = self._resolution(a, b)
+        gap = self._resolution(a, b, name)
         difference = self.number(b) - self.number(a)
         cut = self._unit(difference, f"{b} - {a}") - self._unit(difference.plus(-gap), f"{b} - {a}, beyond")
         ramp = ((2.0 / gap) * cut).plus(-0.5)  # -1/2 where it does not hold, 3/2 where it does
         return self._unit(ramp, f"{name}, roughly") - self._unit(ramp.plus(-1.0), f"{name}, surplus")
+
+    def _first_and_last(self) -> tuple[Select, ...]:
+        """Selects of the first and the last node, where something is compared with a number of the graph."""
+        program = self.program
+        written = [v.init for v in (*program.state, *program.lets)] + [update for _, update in program.updates]
+        written += [part for select in program.selects for part in select.parts]
+        if not any(GRAPH in places(expression) for expression in written):
+            return ()
+        ends = (argmin("the first", Read(OTHER, "id")), argmax("the last", Read(OTHER, "id")))
+        return tuple(next((s for s in program.selects if replace(s, name=end.name) == end), end) for end in ends)
+
+    def _less_in_attention(self, a: Expression, b: Expression, name: str) -> Settled:
+        """A number of the graph enters logits alone: a head attends to the last node where a < b, else to the first.
+
+        Of a single node attention is always 1, so that it cannot hear the graph: there have to be two.
+        """
+        gap = self._resolution(a, b, name)
+        slope = (
+            4 * self.numbers.margin / gap
+        )  # 2 m on either side of gap/2; rounding, of about slope, takes less than m
+        (low, high), (least, most) = interval(a, self.program), interval(b, self.program)
+        range_ = slope * max(high - least, most - low)
+        difference = self._in_logit(b) - self._in_logit(a)
+        tilt = slope * (difference.form - gap / 2)
+        is_end = [Equal(Read(ME, "id"), Read(end.name, "id")) for end in self._ends]
+        first, last = (self.closed(end) for end in is_end)
+        ends, says = (first.form.at(OTHER), last.form.at(OTHER)), self.truth(is_end[1])
+        head = self._next_head()
+        units = between_two(tilt, ends, range_, self.numbers)
+        self._weighing += tuple(replace(unit, head=head) for unit in units)
+        level = max(difference.level, first.level, last.level, says.level)
+        return self._unit(Settled(says.form.at(SENDER), level), name, head)
+
+    def _in_logit(self, expression: Expression) -> Settled:
+        if isinstance(expression, Read) and expression.place == GRAPH:
+            return Settled(Affine({Feature(GRAPH, expression.name): 1.0}))
+        return self.number(expression)
 
     def _equal(self, a: Expression, b: Expression, name: str) -> Settled:
         if not (self._is_node(a) and self._is_node(b)):
@@ -333,7 +394,7 @@ class Circuit:
         near = (-4.0 / self.numbers.min_gap) * apart
         return self._unit(near.plus(2.0), f"{name}, roughly") - self._unit(near.plus(1.0), f"{name}, surplus")
 
-    def _resolution(self, a: Expression, b: Expression) -> float:
+    def _resolution(self, a: Expression, b: Expression, name: str) -> float:
         """The smallest difference that a comparison must tell from none."""
         if self._is_node(a) and self._is_node(b):
             return self.numbers.min_gap
@@ -349,7 +410,7 @@ class Circuit:
                 f"{self.numbers.dtype} tells apart {finest:.3g} there. Use dtype='float64', a smaller range, or a "
                 f"coarser resolution."
             )
-        self.tells_apart = max(self.tells_apart, found)
+        self.tells_apart[name] = found
         return found
 
     def _found(self, select: Select) -> Settled:
@@ -411,7 +472,7 @@ class Circuit:
     def _attended(self, name: str) -> Lowered:
         """A select's attention channels, right from its micro-step on."""
         if name not in self._lowered:
-            select, head = self.program.select(name), self._order.index(name)
+            select, head = self._selects[name], self._order.index(name)
             lowered, level = self._attention(select)
             units = tuple(replace(unit, head=head) for unit in lowered.units)
             self._lowered[name] = replace(lowered, units=units, head=head, micro_step=level)
@@ -482,7 +543,8 @@ class Circuit:
                 total = total + ONE - Settled(Affine({Feature(EDGE, "adj"): 1.0}))
             elif at & {EDGE, "back_edge"}:
                 raise NotExpressible(
-                    f"'{condition}' in the where of {select.name!r}: of an edge, only edge.adj can be a condition."
+                    f"'{condition}' in the where of {select.name!r}: of an edge, only edge.adj can be a condition; a "
+                    f"node does not see the edge from the other to itself."
                 )
             else:
                 raise NotExpressible(

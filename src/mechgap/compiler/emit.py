@@ -49,7 +49,7 @@ class Plan:
         hears: hidden channel -> the head whose sender it hears; a channel that hears nobody can be anywhere.
         micro_steps: how often the processor runs per step.
         full_adjacency: every node may attend every node.
-        tells_apart: what two numbers must differ by, if at all, where a node compares them.
+        tells_apart: comparison, as it reads at me -> what its two numbers must differ by, if at all.
     """
 
     spec: Spec
@@ -60,7 +60,7 @@ class Plan:
     hears: Mapping[str, int] = field(default_factory=dict)
     micro_steps: int = 1
     full_adjacency: bool = False
-    tells_apart: float = 0.0
+    tells_apart: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def heads(self) -> int:
@@ -101,10 +101,7 @@ class Emitter:
     def __init__(self, plan: Plan, config: NetConfig, dtype: str):
         self.plan, self.config, self.dtype, self.width = plan, config, dtype, config.hidden
         self.hidden = self._places()
-        self.features = {
-            location: {name: i for i, name in enumerate(plan.inputs(location))}
-            for location in (Location.NODE, Location.EDGE)
-        }
+        self.features = {location: {name: i for i, name in enumerate(plan.inputs(location))} for location in Location}
 
     def _places(self) -> dict[str, int]:
         """Channel -> index. What hears a head lies in that head's block; the others fill up what is left."""
@@ -157,11 +154,12 @@ class Emitter:
             self._node_rows(weight, column, _part(form, place), self.width)
         return weight
 
-    def _edge_layer(self, forms: dict[int, Affine], place: str, outputs: int) -> np.ndarray:
+    def _input_layer(self, forms: dict[int, Affine], place: str, location: Location, outputs: int) -> np.ndarray:
+        """The weights [s, outputs] with which the forms read the inputs of edges or of the graph."""
         weight = self._array(self.width, outputs)
         for column, form in forms.items():
             for feature, coefficient in _part(form, place).terms.items():
-                weight[self.features[Location.EDGE][feature.name], column] += coefficient
+                weight[self.features[location][feature.name], column] += coefficient
         return weight
 
     def _processor(self) -> GATv2:
@@ -186,14 +184,19 @@ class Emitter:
             skip=self._linear(self._layer(channels, "me", s), skip_bias),
             sender=self._linear(self._layer(units, "other", s), score_bias),
             receiver=self._linear(self._layer(units, "me", s), zero),
-            edge=self._linear(self._edge_layer(units, "edge", s), zero),
-            graph=self._linear(self._array(s, s), zero),
+            edge=self._linear(self._input_layer(units, "edge", Location.EDGE, s), zero),
+            graph=self._linear(self._input_layer(units, "graph", Location.GRAPH, s), zero),
             attention=AttentionVectors(jnp.asarray(omega), jnp.asarray(self._array(heads))),
-            info=self._linear(self._edge_layer(channels, SENDER_EDGE, s), None) if self.config.edge_info else None,
+            info=self._info(channels),
             bias=None,
             norm=self._norm(),
             full_adjacency=plan.full_adjacency,
         )
+
+    def _info(self, channels: dict[int, Affine]) -> Linear | None:
+        if not self.config.edge_info:
+            return None
+        return self._linear(self._input_layer(channels, SENDER_EDGE, Location.EDGE, self.width), None)
 
     def unit_columns(self) -> list[int]:
         """The attention channel of every unit: heads have a block each."""

@@ -113,6 +113,10 @@ class Compiled:
             raise DomainError(
                 "Positions must rise from node to node: the lowest node is the one of the lowest position."
             )
+        if self.program.regular and not np.allclose(inputs["pos"], np.arange(n) / n, rtol=0, atol=least / 16):
+            raise DomainError(
+                f"Program {self.program.name!r} calculates with positions, which must be i/n: leave 'pos' out."
+            )
         for name, (low, high) in self.program.weights:
             x = inputs[name][inputs[name] != 0] if name == "A" else inputs[name]
             if x.size and (x.min() < low or x.max() > high):

@@ -9,15 +9,21 @@ from mechgap.algorithms.inputs import nearest
 # Kind -> name -> the function that writes the program; its arguments are the program's parameters.
 REGISTRY = {
     "graph": {
+        "activity_selector": "greedy.activity_selector",
         "bellman_ford": "relaxation.bellman_ford",
         "bfs": "spreading.bfs",
+        "binary_search": "arrays.binary_search",
+        "bubble_sort": "exchanges.bubble_sort",
         "connected_components": "relaxation.connected_components",
         "dfs": "depth_first.dfs",
         "dijkstra": "queues.dijkstra",
+        "find_maximum_subarray_kadane": "arrays.find_maximum_subarray_kadane",
         "insertion_sort": "arrays.insertion_sort",
         "k_hop": "relaxation.k_hop",
         "minimum": "arrays.minimum",
         "mst_prim": "queues.mst_prim",
+        "task_scheduling": "greedy.task_scheduling",
+        "topological_sort": "depth_first.topological_sort",
         "widest_path": "relaxation.widest_path",
     },
     "alta": {

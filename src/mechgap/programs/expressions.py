@@ -1,8 +1,9 @@
 """Expressions of graph programs: frozen trees built by ordinary operators.
 
 `me` is the node that updates, `other` a neighbour it may select, `edge` the edge from me to other and `back_edge` the
-one from other to me. Reading `me.dist` or `edge.A` makes a tree; so do + - * < & | ~, `when`, `minimum` and `maximum`.
-Equality of trees is structural, so a program can be compared and hashed; write `a.equals(b)` for the test inside one.
+one from other to me; `graph` has what belongs to no node. Reading `me.dist` or `edge.A` makes a tree; so do
++ - * < & | ~, `when`, `minimum` and `maximum`. Equality of trees is structural, so a program can be compared and
+hashed; write `a.equals(b)` for the test inside one.
 """
 
 from dataclasses import dataclass, fields
@@ -74,7 +75,7 @@ class Constant(Expression):
 
 @dataclass(frozen=True)
 class Read(Expression):
-    """The value of a variable at a place: `me`, `other`, `edge`, `back_edge`, a select's sender, or its edge."""
+    """The value of a variable at a place: `me`, `other`, `edge`, `back_edge`, `graph`, a select's sender, its edge."""
 
     place: str
     name: str
@@ -289,7 +290,7 @@ class Place:
         return Read(self._place, name)
 
 
-me, other, edge, back_edge = Place("me"), Place("other"), Place("edge"), Place("back_edge")
+me, other, edge, back_edge, graph = Place("me"), Place("other"), Place("edge"), Place("back_edge"), Place("graph")
 
 
 def _nested(expression: Expression) -> str:

@@ -210,6 +210,7 @@ class GraphProgram:
         full: selects look at all nodes, not only at neighbours.
         compared: the select whose attention is held against a trained network's; by default the first.
         undirected: the program is meant for symmetric graphs; `edge` and `back_edge` are then the same.
+        regular: the program calculates with positions, which must be i/n.
         algorithm: the algorithm whose traces the program reproduces, if there is one.
     """
 
@@ -225,6 +226,7 @@ class GraphProgram:
     full: bool = False
     compared: str = ""
     undirected: bool = True
+    regular: bool = False
     algorithm: str | None = None
     description: str = field(default="", compare=False)
 
@@ -280,15 +282,27 @@ def _problems(program: GraphProgram) -> Iterator[str]:
     lets = [v.name for v in program.lets]
     nodes = {*names, *lets, "id", *(v.name for v in program.spec.at(Stage.INPUT) if v.location == "node")}
     edges = {v.name for v in program.spec.at(Stage.INPUT) if v.location == "edge"}
+    numbers = {v.name for v in program.spec.at(Stage.INPUT) if v.location == "graph"}
+    whole = {"graph": numbers} if numbers else {}
     senders = {s.name: nodes | {"found"} for s in program.selects}
-    known = {"me": nodes, **senders, **{f"{s.name}.edge": edges for s in program.selects}}
+    known = {"me": nodes, **whole, **senders, **{f"{s.name}.edge": edges for s in program.selects}}
     own = [*names, *lets, *(s.name for s in program.selects)]
     if len(set(own)) != len(own):
         yield "every variable, let and select needs a name of its own."
-    taken = {"me", "other", "edge", "back_edge", "id", "found", "clock", *program.spec.names(Stage.INPUT)} & set(own)
+    taken = {
+        "me",
+        "other",
+        "edge",
+        "back_edge",
+        "graph",
+        "id",
+        "found",
+        "clock",
+        *program.spec.names(Stage.INPUT),
+    } & set(own)
     if taken:
         yield f"{', '.join(sorted(taken))}: that is the name of an input, or means something else."
-    first = {"me": nodes - set(names) - set(lets), **senders}
+    first = {"me": nodes - set(names) - set(lets), **whole, **senders}
     for variable in program.state:
         yield from _unknown(variable.init, first, f"the start of {variable.name!r}")
         yield from _early(variable, program)

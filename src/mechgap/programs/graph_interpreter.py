@@ -24,6 +24,7 @@ from mechgap.programs.expressions import (
     When,
     conjuncts,
     places,
+    replaced,
 )
 from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind
 from mechgap.trace import Kind, Location, Stage, Trace, make_trace
@@ -40,7 +41,7 @@ class Interpretation(Trace):
             the bound. Infinite where nothing was decided.
         tied: [T-1, selects, B, N], whether the choice was made among equal keys.
         equivalents: name -> α* of the same shape as `attention` with other choices on idle rows, as `Select.idle` says.
-        closest: [T-1, B, N], how far apart the closest two numbers were that the node compared, equal ones left out.
+        closest: comparison, as it reads at me -> [T-1, B, N], how far apart the two numbers were; infinite if equal.
         marked: [T-1, B], how many nodes had what a sender must have whose edge is read, at most.
     """
 
@@ -62,7 +63,7 @@ def interpret(program: GraphProgram, inputs: Mapping[str, Any], steps: int | Non
     before = _Step(program, env, {})
     state = {v.name: _typed(v, np.broadcast_to(_evaluate(v.init, before), (batch, n, 1))) for v in program.state}
     frames, records, lengths = [state], [], np.ones(batch, int)
-    most = steps if steps is not None else 4 * n + 4
+    most = steps if steps is not None else (n + 2) ** 2
     while len(frames) < most:
         state, record = _step(program, env, frames[-1])
         changed = np.any([np.any(state[k] != frames[-1][k], axis=(1, 2)) for k in state], axis=0)
@@ -81,7 +82,8 @@ def _environment(given: Values) -> Values:
     """What never changes, under the places where it is read; nodes are [B, n, 1] for me and [B, 1, n] for other."""
     env: Values = {}
     for name, x in given.items():
-        env |= {f"me.{name}": x[:, :, None]} if x.ndim == 2 else {f"edge.{name}": x}
+        place = {1: "graph", 2: "me", 3: "edge"}[x.ndim]
+        env[f"{place}.{name}"] = x.reshape(*x.shape, *(1,) * (3 - x.ndim))
     return env | {"me.id": np.broadcast_to(np.arange(given["pos"].shape[1])[None, :, None], (*given["pos"].shape, 1))}
 
 
@@ -93,7 +95,7 @@ class _Step(dict):
         self.selects = {select.name: select for select in program.selects}
         self.lets = {let.name: let for let in program.lets}
         self.program = program
-        self.closest = np.full(constant["me.pos"].shape, np.inf)
+        self.closest: dict[str, np.ndarray] = {}
         self.marked = np.zeros(len(constant["me.pos"]), int)
         self.records: dict[str, dict[str, np.ndarray]] = {}
 
@@ -127,10 +129,16 @@ class _Step(dict):
             self.records[name] = _choose(self.program, self.selects[name], self)
         return self.records[name]
 
-    def compare(self, a: Any, b: Any) -> Any:
+    def compare(self, comparison: Less, a: Any, b: Any) -> Any:
         """a < b, and by how much it was not otherwise; nodes are no numbers."""
-        if np.result_type(a, b).kind == "f" and np.broadcast_shapes(a.shape, b.shape) == self.closest.shape:
-            self.closest = np.minimum(self.closest, np.where(a == b, np.inf, np.abs(a - b)))
+        at = places(comparison)
+        of_one_node = at == {"other"} or not at & {"other", "edge", "back_edge"}
+        if np.result_type(a, b).kind == "f" and of_one_node:
+            apart = np.where(a == b, np.inf, np.abs(a - b))
+            apart = np.swapaxes(apart, 1, 2) if at == {"other"} else apart
+            self.closest[str(replaced(comparison, "other", "me"))] = np.broadcast_to(apart, self["me.pos"].shape)[
+                ..., 0
+            ]
         return a < b
 
     def _count_marks(self, select: Select) -> None:
@@ -149,7 +157,7 @@ class _Step(dict):
         return np.take_along_axis(full, np.argmax(attention, axis=-1)[..., None], axis=-1)
 
 
-def _step(program: GraphProgram, constant: Values, state: Values) -> tuple[Values, dict[str, np.ndarray]]:
+def _step(program: GraphProgram, constant: Values, state: Values) -> tuple[Values, dict[str, Any]]:
     env = _Step(program, constant, state)
     new = {name: _evaluate(update, env) for name, update in program.updates}
     records: list[dict[str, np.ndarray]] = []
@@ -163,7 +171,7 @@ def _step(program: GraphProgram, constant: Values, state: Values) -> tuple[Value
     # A select without a choice of some name keeps its own α* there.
     keys = dict.fromkeys(key for r in records for key in r)
     stacked = {key: np.stack([r.get(key, r["attention"]) for r in records], axis=1) for key in keys}
-    return state, stacked | {"closest": env.closest[..., 0], "marked": env.marked}
+    return state, stacked | {"closest": env.closest, "marked": env.marked}
 
 
 def _choose(program: GraphProgram, select: Select, env: _Step) -> dict[str, np.ndarray]:
@@ -240,7 +248,7 @@ def _evaluate(expression: Expression, env: _Step) -> Any:
         case Product(a, b):
             return value(a) * 1.0 * value(b)
         case Less(a, b):
-            return env.compare(value(a), value(b))
+            return env.compare(expression, value(a), value(b))
         case Equal(a, b):
             return value(a) == value(b)
         case Not(a):
@@ -313,7 +321,8 @@ def _record(
     looks = {k: np.stack([r[k] for r in records])[:, None] if records else nothing for k in ("attention", *names)}
     fields: dict[str, Any] = {name: getattr(trace, name) for name in ("spec", "inputs", "hints", "outputs", "lengths")}
     equivalents = {name: looks[key] for key, name in names.items()}
-    closest = np.stack([r["closest"] for r in records]) if records else np.zeros((0, batch, n))
+    comparisons = records[0]["closest"] if records else ()
+    closest = {comparison: np.stack([r["closest"][comparison] for r in records]) for comparison in comparisons}
     marked = np.stack([r["marked"] for r in records]) if records else np.zeros((0, batch), int)
     fields |= {"attention": looks["attention"], "equivalents": equivalents, "closest": closest, "marked": marked}
     return Interpretation(**fields, **decided)

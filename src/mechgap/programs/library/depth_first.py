@@ -1,16 +1,82 @@
 """Depth-first search: a token moves through the graph, down to white nodes and back along its stack."""
 
+from mechgap.algorithms.depth_first import TOPOLOGICAL_SORT_SPEC
 from mechgap.algorithms.graph_search import DFS_SPEC, TICK
-from mechgap.programs.expressions import classes, edge, me, other, when
-from mechgap.programs.graph import ALWAYS, Bool, GraphProgram, Node, Real, argmax, argmin, match
+from mechgap.programs.expressions import Expression, classes, edge, me, other, when
+from mechgap.programs.graph import (
+    ALWAYS,
+    Bool,
+    GraphProgram,
+    Node,
+    Real,
+    Select,
+    StateVariable,
+    argmax,
+    argmin,
+    match,
+)
+from mechgap.trace import Spec
+
+STARTS = me.id.equals(argmin("first", other.id).id)
 
 
 def dfs(max_nodes: int = 1024) -> GraphProgram:
     """Depth-first search, all of the benchmark's hints.
 
+    The clock counts to 2 ticks per node, of `max_nodes` at most.
+    """
+    time = Real("time", high=2 * TICK * max_nodes + TICK)
+    now = me.time + TICK
+    return _search(
+        "dfs",
+        DFS_SPEC,
+        entered=me.begins | me.pushes,
+        state=(Node("pi"), Real("d", high=time.high), Real("f", high=time.high), time),
+        updates={
+            "pi": when(me.is_child, me.at, me.pi),
+            "d": when(me.is_found, now, me.d),
+            "f": when(me.is_left, now, me.f),
+            "time": me.time + TICK * me.entered + TICK * me.pops,  # never both
+        },
+        hints={"pi_h": me.pi, "d": me.d, "f": me.f, "time": me.time},
+        outputs={"pi": me.pi},
+    )
+
+
+def topological_sort() -> GraphProgram:
+    """A depth-first search that puts a node in front of the chain when it is popped; only roots are discovered in a
+    frame of their own.
+    """
+    head = argmin("head", other.id, where=other.is_head)
+    return _search(
+        "topological_sort",
+        TOPOLOGICAL_SORT_SPEC,
+        entered=me.begins,
+        state=(Node("topo"), Bool("is_head", STARTS)),
+        selects=(head,),
+        updates={
+            "topo": when(me.is_left & head.black, head.id, me.topo),  # at first, a white node stands for the head
+            "is_head": me.is_left | (me.is_head & ~me.pops),
+        },
+        hints={"topo_h": me.topo, "topo_head_h": me.is_head},
+        outputs={"topo": me.topo, "topo_head": me.is_head},
+    )
+
+
+def _search(
+    name: str,
+    spec: Spec,
+    entered: Expression,
+    state: tuple[StateVariable, ...],
+    updates: dict[str, Expression],
+    hints: dict[str, Expression],
+    outputs: dict[str, Expression],
+    selects: tuple[Select, ...] = (),
+) -> GraphProgram:
+    """A search, and what else is kept and shown of it.
+
     Every frame does one of four things to the top of the stack: a new root begins, a node is discovered, a white
     neighbour is pushed, or the top is popped. All nodes know what is done, because all listen to the token, the top.
-    The clock counts to 2 ticks per node, of `max_nodes` at most.
     """
     first = argmin("first", other.id)
     last = argmax("last", other.id)
@@ -18,28 +84,22 @@ def dfs(max_nodes: int = 1024) -> GraphProgram:
     lowest = argmin("lowest", other.id, where=other.white)
     child = argmin("child", other.id, where=other.white & edge.adj)
     scan = match("scan", other.id.equals(me.at))
-    starts = me.id.equals(first.id)
-    time = Real("time", high=2 * TICK * max_nodes + TICK)
-    now = me.time + TICK
     return GraphProgram(
-        name="dfs",
-        spec=DFS_SPEC,
+        name=name,
+        spec=spec,
         state=(
-            Bool("top", starts),
-            Bool("is_s", starts),
-            Bool("is_u", starts),
-            Bool("is_v", starts),
-            Bool("entered", ALWAYS),  # the top was begun or pushed in the last frame, and is to be discovered
+            Bool("top", STARTS),
+            Bool("is_s", STARTS),
+            Bool("is_u", STARTS),
+            Bool("is_v", STARTS),
+            Bool("entered", ALWAYS),  # the top is to be discovered
             Bool("popped"),
             Bool("grey"),
             Bool("black"),
-            Node("pi"),
             Node("s_prev"),
-            Real("d", high=time.high),
-            Real("f", high=time.high),
-            time,
+            *state,
         ),
-        selects=(child, first, last, token, lowest, scan),
+        selects=(child, first, last, token, lowest, scan, *selects),
         lets=(
             Bool("white", ~me.grey & ~me.black),
             Node("to", child.id),
@@ -62,31 +122,25 @@ def dfs(max_nodes: int = 1024) -> GraphProgram:
             "is_s": me.is_root | (me.is_s & ~me.begins),
             "is_u": me.is_found | me.is_root | me.is_parent | me.is_left | (me.is_u & me.ends),
             "is_v": me.is_root | me.is_child | (me.pops & me.id.equals(last.id)) | (me.is_v & (me.entered | me.ends)),
-            "entered": me.begins | me.pushes,
+            "entered": entered,
             "popped": me.pops | (me.popped & me.ends),
             "grey": me.is_child | me.is_found | (me.grey & ~me.is_left),
             "black": me.black | me.is_left,
-            "pi": when(me.is_child, me.at, me.pi),
             "s_prev": when(me.is_child, me.at, when(me.popped & me.top, me.id, me.s_prev)),
-            "d": when(me.is_found, now, me.d),
-            "f": when(me.is_left, now, me.f),
-            "time": me.time + TICK * me.entered + TICK * me.pops,  # never both
+            **updates,
         },
         hints={
-            "pi_h": me.pi,
             "color": classes(1 - me.grey - me.black, me.grey, me.black),
-            "d": me.d,
-            "f": me.f,
             "s_prev": me.s_prev,
             "s": me.is_s,
             "u": me.is_u,
             "v": me.is_v,
             "s_last": me.top,
-            "time": me.time,
+            **hints,
         },
-        outputs={"pi": me.pi},
+        outputs=outputs,
         full=True,
         undirected=False,
         compared="child",
-        algorithm="dfs",
+        algorithm=name,
     )
