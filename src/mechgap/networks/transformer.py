@@ -22,6 +22,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from mechgap.networks.layers import AnyLinear, LayerNorm, Linear
 
 NEVER = -1e9  # the logit of what must not be looked at
+UNROLLED = 8  # layers that are straight-line code on an accelerator: small kernels wait for their launch otherwise
 
 
 @dataclass(frozen=True)
@@ -289,7 +290,9 @@ def _scanned(
         seen = net.layer(net.block if block is None else block, x, inside)
         return seen.stream, keep(seen)
 
-    return jax.lax.scan(advance, net.embed(ids), None if net.config.shared else net.block, length=layers)
+    straight = 1 if jax.default_backend() == "cpu" else min(layers, UNROLLED)
+    blocks = None if net.config.shared else net.block
+    return jax.lax.scan(advance, net.embed(ids), blocks, length=layers, unroll=straight)
 
 
 def room_for(size: int) -> int:
