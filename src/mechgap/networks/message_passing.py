@@ -62,7 +62,7 @@ class Triplets(eqx.Module):
         ij = self.first(z)[:, None, :] + self.first_second(edge)
         if present is not None:
             ij = jnp.where(present[:, None, None], ij, -ABSENT)
-        best = jnp.max(ij[:, :, None, :] + self.first_third(edge)[:, None, :, :], axis=0)
+        best = _largest(ij[:, :, None, :] + self.first_third(edge)[:, None, :, :])
         rest = self.second(z)[:, None, :] + self.third(z)[None, :, :] + self.second_third(edge) + self.graph(graph)
         return jax.nn.relu(self.out(best + rest))
 
@@ -163,7 +163,7 @@ class MessagePassing(eqx.Module):
         sent = self.sender(z)[:, None, :] + (self.receiver(z) + constant)[None, :, :]
         first, second = self.message
         messages = second(jax.nn.relu(first(jax.nn.relu(sent + on_pairs(edge, self.edge.weight)))))
-        return jnp.max(jnp.where(pairs[:, :, None], messages, NOT_SENT), axis=0)
+        return _largest(jnp.where(pairs[:, :, None], messages, NOT_SENT))
 
     def folded(self, node: Linear, edge: Linear, graph: Linear) -> "MessagePassing":
         """The same processor behind these encoders: it takes what they take."""
@@ -177,3 +177,14 @@ class MessagePassing(eqx.Module):
             triplets=None if self.triplets is None else self.triplets.folded(node, edge, graph),
             gate=None if self.gate is None else replace(self.gate, own=fold(node, self.gate.own)),
         )
+
+
+def _largest(x: Float[Array, "n *rest"]) -> Float[Array, "*rest"]:
+    """The maximum over the first axis, of which the gradient goes to the first place that has it.
+
+    The gradient of jnp.max goes where x equals the maximum. A compiler may make x twice, in two fused loops that round
+    in two ways: then x equals its maximum nowhere, and the gradient is 0/0 (this was seen). A place cannot be missed.
+    """
+    first = jnp.argmax(jax.lax.stop_gradient(x), axis=0)
+    here = jnp.arange(len(x), dtype=first.dtype).reshape(-1, *(1,) * first.ndim) == first
+    return jnp.sum(jnp.where(here, x, jnp.zeros((), x.dtype)), axis=0)

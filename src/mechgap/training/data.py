@@ -9,11 +9,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PRNGKeyArray, UInt32
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt32
 
 from mechgap.algorithms import TRAIN_P, Algorithm, algorithm
 from mechgap.algorithms.benchmark import SPLITS
 from mechgap.algorithms.processing import as_permutations, closed_chain, pred_as_input
+from mechgap.networks import pad_nodes
 from mechgap.trace import Kind, Spec, Stage, Trace, Values
 from mechgap.training.config import TrainConfig
 
@@ -24,12 +25,16 @@ LOOKS = 1000  # samples that decide how many frames there is room for, as in the
 
 
 class Batch(eqx.Module):
-    """Executions to learn from: [B, ...], hints [T, B, ...]; of several members with their axis in front."""
+    """Executions to learn from: [B, ...], hints [T, B, ...]; of several members with their axis in front.
+
+    `present` says which nodes there are, where graphs are padded to one size; None for all.
+    """
 
     inputs: Values
     hints: Values
     outputs: Values
     lengths: Int[Array, "*members batch"]
+    present: Bool[Array, "*members batch n"] | None = None
 
 
 @dataclass(frozen=True)
@@ -138,8 +143,11 @@ def test_trace(config: TrainConfig) -> Trace:
     return alg.benchmark_sampler(split.seed, config.test_size, samples, **options).next()
 
 
-def as_batch(trace: Trace) -> Batch:
-    """A trace of the host as float32 arrays of the device."""
+def as_batch(trace: Trace, nodes: int | None = None) -> Batch:
+    """A trace of the host as float32 arrays of the device, padded to `nodes` nodes if that is given."""
+    if nodes is not None:
+        padded, present = pad_nodes(trace, nodes)
+        return replace(as_batch(padded), present=jnp.asarray(present))
     inputs, hints, outputs = ({name: _narrow(x) for name, x in trace.values(stage).items()} for stage in Stage)
     return Batch(inputs, hints, outputs, jnp.asarray(trace.lengths, jnp.int32))
 
@@ -165,6 +173,7 @@ def sample_chunks(batch: Batch, size: int) -> Sequence[Batch]:
             hints={k: x[:, i : i + size] for k, x in batch.hints.items()},
             outputs={k: x[i : i + size] for k, x in batch.outputs.items()},
             lengths=batch.lengths[i : i + size],
+            present=None if batch.present is None else batch.present[i : i + size],
         )
         for i in ends
     ]

@@ -97,9 +97,8 @@ def update(plan: Plan, state: State, member: Members, batch: Batch) -> tuple[Sta
     """One step of one member on one batch."""
 
     def objective(network: ClrsNet) -> Float[Array, ""]:
-        parts = losses(
-            network.spec, train_predictions(network, batch, state, member), batch.hints, batch.outputs, batch.lengths
-        )
+        prediction = train_predictions(network, batch, state, member)
+        parts = losses(network.spec, prediction, batch.hints, batch.outputs, batch.lengths, batch.present)
         return parts.total(member.hint_weight.at(state.step), member.output_weight.at(state.step))
 
     loss, gradient = jax.value_and_grad(objective)(state.network)
@@ -132,7 +131,7 @@ def train_predictions(network: ClrsNet, batch: Batch, state: State, member: Memb
     keys = jax.random.split(member_key(member.seed, TO_RUN, state.step), batch.lengths.shape[0])
     frames = _frames(batch)
 
-    def one(inputs: Values, hints: Values, length: Array, key: Array) -> Prediction:
+    def one(inputs: Values, hints: Values, length: Array, key: Array, present: Array | None) -> Prediction:
         return network(
             inputs,
             hints,
@@ -142,9 +141,10 @@ def train_predictions(network: ClrsNet, batch: Batch, state: State, member: Memb
             teacher_forcing=member.teacher_forcing,
             dropout=member.dropout,
             record=False,
+            present=present,
         )
 
-    return jax.vmap(one, in_axes=(0, 1, 0, 0))(batch.inputs, batch.hints, batch.lengths, keys)
+    return jax.vmap(one, in_axes=(0, 1, 0, 0, 0))(batch.inputs, batch.hints, batch.lengths, keys, batch.present)
 
 
 def validate(plan: Plan, batch: Batch, state: State) -> tuple[State, dict[str, Array]]:
@@ -184,8 +184,9 @@ def members_at_once(batch: Batch, hidden: int) -> int:
 
 def answers(network: ClrsNet, batch: Batch) -> Counts:
     """What one network gets right on a batch."""
-    prediction = predict(network, batch.inputs, batch.hints, batch.lengths, steps=_frames(batch), record=False)
-    return count(network.spec, postprocess(network.spec, prediction.outputs), batch.outputs)
+    frames, present = _frames(batch), batch.present
+    prediction = predict(network, batch.inputs, batch.hints, batch.lengths, steps=frames, record=False, present=present)
+    return count(network.spec, postprocess(network.spec, prediction.outputs), batch.outputs, present)
 
 
 def map_members(function: Callable[[Any], Any], members: Any, at_once: int | None) -> Any:

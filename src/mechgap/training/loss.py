@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Shaped
 
 from mechgap.networks import Prediction
+from mechgap.networks.padding import counted
 from mechgap.trace import Kind, Spec, Stage, Values, Variable
 
 NOT_ASKED = -1  # a truth of this value is not scored
@@ -26,7 +27,12 @@ class Losses(NamedTuple):
 
 
 def losses(
-    spec: Spec, prediction: Prediction, hints: Values, outputs: Values, lengths: Shaped[Array, " batch"]
+    spec: Spec,
+    prediction: Prediction,
+    hints: Values,
+    outputs: Values,
+    lengths: Shaped[Array, " batch"],
+    present: Bool[Array, "batch n"] | None = None,
 ) -> Losses:
     """What a batch of predictions cost.
 
@@ -36,28 +42,33 @@ def losses(
         hints: the truth, [T, B, ...]; prediction t is compared with frame t + 1 while that is before the length.
         outputs: the truth, [B, ...].
         lengths: the number of frames of each execution.
+        present: which nodes there are, where graphs are padded; only these count. None for all.
     """
-    of_outputs = {v.name: _output(v, outputs[v.name], prediction.outputs[v.name]) for v in spec.at(Stage.OUTPUT)}
+    of_outputs = {
+        v.name: _output(v, outputs[v.name], prediction.outputs[v.name], present) for v in spec.at(Stage.OUTPUT)
+    }
     of_hints = {
-        v.name: _hint(v, hints[v.name], prediction.hints[v.name], lengths)
+        v.name: _hint(v, hints[v.name], prediction.hints[v.name], lengths, present)
         for v in spec.at(Stage.HINT)
         if v.name in prediction.hints
     }
     return Losses(of_hints, of_outputs)
 
 
-def _output(variable: Variable, truth: Array, logits: Array) -> Float[Array, ""]:
+def _output(variable: Variable, truth: Array, logits: Array, present: Array | None) -> Float[Array, ""]:
     errors = _errors(variable, truth, logits)
+    rows = jnp.ones(errors.shape, bool) if present is None else counted(variable, present)
     match variable.kind:
         case Kind.MASK:
-            return _mean(errors, truth != NOT_ASKED)
+            return _mean(errors, (truth != NOT_ASKED) & rows)
         case Kind.MASK_ONE | Kind.CATEGORICAL:
-            return jnp.sum(errors) / jnp.sum(truth == ASKED).astype(errors.dtype)
+            asked = jnp.sum((truth == ASKED) & rows[..., None]).astype(errors.dtype)
+            return jnp.sum(jnp.where(rows, errors, 0)) / asked
         case _:
-            return jnp.mean(errors)
+            return jnp.mean(errors, where=None if present is None else rows)
 
 
-def _hint(variable: Variable, truth: Array, logits: Array, lengths: Array) -> Float[Array, ""]:
+def _hint(variable: Variable, truth: Array, logits: Array, lengths: Array, present: Array | None) -> Float[Array, ""]:
     following = truth[1:]
     errors = _errors(variable, following, jnp.moveaxis(logits, 1, 0)[: len(following)])
     frame = jnp.arange(1, len(following) + 1)[:, None]
@@ -66,6 +77,8 @@ def _hint(variable: Variable, truth: Array, logits: Array, lengths: Array) -> Fl
         mask = mask & (following != NOT_ASKED)
     if variable.kind == Kind.CATEGORICAL:
         mask = mask & jnp.any(following == ASKED, axis=-1)
+    if present is not None:
+        mask = mask & counted(variable, present)
     return _mean(errors, jnp.broadcast_to(mask, errors.shape))
 
 

@@ -14,24 +14,26 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Shaped
+from jaxtyping import Array, Bool, Shaped
 
+from mechgap.networks.padding import counted
 from mechgap.trace import Kind, Spec, Stage, Values, Variable
 from mechgap.training.loss import NOT_ASKED
 
 Counts = dict[str, Shaped[Array, "*members 3"]]  # by output; add them up
 
 
-def count(spec: Spec, predicted: Values, truth: Values) -> Counts:
+def count(spec: Spec, predicted: Values, truth: Values, present: Bool[Array, "batch n"] | None = None) -> Counts:
     """The counts of a batch.
 
     Args:
         spec: the variables.
         predicted: output -> decisions [B, ...], see `mechgap.networks.postprocess`.
         truth: output -> values [B, ...].
+        present: which nodes there are, where graphs are padded; only these count. None for all.
     """
     scored = [v for v in spec.at(Stage.OUTPUT) if not _belongs_to_permutation(spec, v)]
-    return {v.name: _count(v, *(_pointer(v, values) for values in (predicted, truth))) for v in scored}
+    return {v.name: _count(v, _pointer(v, predicted), _pointer(v, truth), present) for v in scored}
 
 
 def scores(spec: Spec, counts: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -59,19 +61,22 @@ def _pointer(variable: Variable, values: Values) -> Array:
     return jnp.where(first, jnp.arange(x.shape[-1]), jnp.argmax(x, axis=-1))
 
 
-def _count(variable: Variable, x: Array, truth: Array) -> Shaped[Array, "3"]:
+def _count(variable: Variable, x: Array, truth: Array, present: Array | None) -> Shaped[Array, "3"]:
+    here = jnp.ones((), bool) if present is None else counted(variable, present)
     match variable.kind:
         case Kind.SCALAR:
-            return jnp.stack([jnp.sum((x - truth) ** 2), jnp.asarray(x.size, x.dtype), jnp.zeros((), x.dtype)])
+            rows = jnp.broadcast_to(here, x.shape)
+            squares = jnp.sum((x - truth) ** 2, where=rows)
+            return jnp.stack([squares, jnp.sum(rows).astype(x.dtype), jnp.zeros((), x.dtype)])
         case Kind.MASK:
-            asked, found, true = truth != NOT_ASKED, x > 0.5, truth > 0.5
+            asked, found, true = here & (truth != NOT_ASKED), x > 0.5, truth > 0.5
             return _sums(asked & found & true, asked & found & ~true, asked & ~found & true)
         case Kind.MASK_ONE | Kind.CATEGORICAL:
-            asked = jnp.all(truth != NOT_ASKED, axis=-1)
+            asked = here & jnp.all(truth != NOT_ASKED, axis=-1)
             return _sums(asked & (jnp.argmax(x, axis=-1) == jnp.argmax(truth, axis=-1)), asked)
         case _:
             equal = x.astype(jnp.int32) == truth.astype(jnp.int32)
-            return _sums(equal, jnp.ones_like(equal))
+            return _sums(here & equal, jnp.broadcast_to(here, equal.shape))
 
 
 def _sums(*masks: Array) -> Shaped[Array, "3"]:
