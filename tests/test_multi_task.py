@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,11 +11,12 @@ import pytest
 
 from mechgap.networks import ClrsNet, NetConfig
 from mechgap.networks.slots import SharedNet
-from mechgap.trace import Stage
+from mechgap.trace import Spec, Stage
 from mechgap.training.loss import losses
 from mechgap.training.multi_task import MultiTask, MultiTaskConfig, load_multi_task, train_together
 from mechgap.training.multi_task.loop import loss_of, predict
-from mechgap.training.multi_task.pool import slots_of, sources_of, training_pool
+from mechgap.training.multi_task.pool import Pool, slots_of, sources_of, training_pool
+from test_training import compile_quickly as compile_quickly
 
 SETTINGS = {
     "algorithms": ("bfs", "insertion_sort", "optimal_bst", "segments_intersect"),
@@ -69,13 +71,13 @@ def test_the_loss_is_that_of_the_algorithms_own_networks(config: MultiTaskConfig
     frames = int(whole.lengths.max())
     together = jax.jit(lambda number, samples: loss_of(net, (number, samples, None), frames=frames, hint_weight=1.0))
     for number, source in enumerate(sources):
-        samples = whole.at(number, np.arange(3))  # those of the smallest size
+        samples = whole.at(number, jnp.arange(3))  # those of the smallest size
         padded = together(jnp.array([number]), jax.tree.map(lambda x: x[None], samples))
         alone = _alone(net, number, source.spec, samples, frames)
         np.testing.assert_allclose(padded, alone, rtol=1e-5, err_msg=source.algorithm.name)
 
 
-def _alone(net: SharedNet, number: int, spec, samples, frames: int):
+def _alone(net: SharedNet, number: int, spec: Spec, samples: Pool, frames: int) -> jax.Array:
     name, n = net.slots.algorithms[number], int(samples.sizes[0])
     names = net.slots.names[name]
     mine = net.network(number)
@@ -110,7 +112,7 @@ def test_without_hints_a_network_is_not_told_how_long_an_execution_is(config: Mu
     net = SharedNet.init(slots, config.network, key=jax.random.key(3))
     run = jax.jit(lambda samples: predict(net, 0, samples, 4).outputs)
     samples = pool.at(0)
-    other = run(jax.tree.map(lambda x: x, samples.__class__(**{**vars(samples), "lengths": samples.lengths * 0 + 2})))
+    other = run(eqx.tree_at(lambda pool: pool.lengths, samples, samples.lengths * 0 + 2))
     for slot, x in run(samples).items():
         np.testing.assert_array_equal(x, other[slot])
 

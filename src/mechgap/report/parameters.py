@@ -67,11 +67,11 @@ def parameter_panels(compiled: Compiled) -> list[Panel]:
 def _all_panels(compiled: Compiled) -> Iterator[Panel]:
     emitter = Emitter(compiled.plan, compiled.network.config, compiled.numbers.dtype)
     net, s = compiled.network.gatv2, emitter.width
-    nodes, edges = (list(emitter.features[where]) for where in (Location.NODE, Location.EDGE))
+    inputs = {where: list(emitter.features[where]) for where in (Location.NODE, Location.EDGE, Location.GRAPH)}
     units = dict(zip(emitter.unit_columns(), unit_names(compiled), strict=True))
     hidden = {i: name for name, i in emitter.hidden.items()}
-    state = dict(enumerate(nodes)) | {s + i: f"[{name}]" for i, name in hidden.items()}
-    on_edges = dict(enumerate(edges))
+    state = dict(enumerate(inputs[Location.NODE])) | {s + i: f"[{name}]" for i, name in hidden.items()}
+    on_edges, of_graph = dict(enumerate(inputs[Location.EDGE])), dict(enumerate(inputs[Location.GRAPH]))
     yield _panel("W_val: what a sender says", net.value, hidden, state)
     yield _panel("W_skip: what a node keeps", net.skip, hidden, state)
     if net.info is not None:
@@ -80,11 +80,13 @@ def _all_panels(compiled: Compiled) -> Iterator[Panel]:
     yield _panel("W_out: attention, the receiver", net.receiver, units, state).cropped()
     if on_edges:
         yield _panel("W_edge: attention, the edge", net.edge, units, on_edges).cropped()
+    if of_graph:
+        yield _panel("W_graph: attention, the graph", net.graph, units, of_graph).cropped()
     vectors = np.asarray(net.attention.weight)
     heads, block = tuple(f"head {i + 1}" for i in range(len(vectors))), vectors.shape[1]
     own = np.stack([vectors[:, i % block] * (np.arange(len(vectors)) == i // block) for i in units], axis=1)
     yield Panel(f"ω: head weights  ({len(vectors)} × {block})", heads, tuple(units.values()), own)
-    for where, names in ((Location.NODE, nodes), (Location.EDGE, edges)):
+    for where, names in inputs.items():
         if not names:
             continue
         weights = np.stack([np.asarray(compiled.network.encoders[name][0].weight)[0] for name in names], axis=1)

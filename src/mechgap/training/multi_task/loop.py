@@ -116,15 +116,16 @@ def loss_of(net: SharedNet, batch: tuple, *, frames: int, hint_weight: float) ->
     """The mean over the algorithms of a batch of what `mechgap.training.loss` says of each."""
     numbers, samples, key = batch
     one = partial(_loss_of_algorithm, net, frames=frames, hint_weight=hint_weight)
-    return jnp.mean(jax.vmap(one)(numbers, samples, jax.random.split(key, len(numbers))))
+    keys = None if key is None else jax.random.split(key, len(numbers))
+    return jnp.mean(jax.vmap(one)(numbers, samples, keys))
 
 
 def _loss_of_algorithm(
-    net: SharedNet, number: Array, samples: Pool, key: PRNGKeyArray, *, frames: int, hint_weight: float
+    net: SharedNet, number: Array, samples: Pool, key: PRNGKeyArray | None, *, frames: int, hint_weight: float
 ) -> Float[Array, ""]:
     asked, batch = net.asked(number), samples.as_batch()
     prediction = predict(net, number, samples, frames, key)
-    each = losses(net.slots.spec, prediction, batch.hints, batch.outputs, samples.lengths, present=samples.present())
+    each = losses(net.slots.spec, prediction, batch.hints, batch.outputs, samples.lengths, batch.present)
     total = jnp.zeros(())
     for weight, values in ((1.0, each.outputs), (hint_weight, each.hints)):
         for slot, value in values.items():
@@ -144,9 +145,7 @@ def predict(net: SharedNet, number: Array, samples: Pool, frames: int, key: PRNG
         return network(inputs, hints, length, steps=frames, key=key, asked=asked, present=present, record=False)
 
     keys = None if key is None else jax.random.split(key, len(lengths))
-    return jax.vmap(one, in_axes=(0, 0, 0, 0, None if key is None else 0))(
-        samples.inputs, samples.hints, lengths, samples.present(), keys
-    )
+    return jax.vmap(one)(samples.inputs, samples.hints, lengths, samples.present(), keys)
 
 
 def evaluate(networks: SharedNet, pool: Pool, frames: int) -> dict[str, np.ndarray]:

@@ -50,7 +50,7 @@ class Pool(eqx.Module):
     def as_batch(self) -> Batch:
         """The samples of one algorithm [S, ...] as `losses` and `count` expect them."""
         hints = {name: jnp.moveaxis(x, 0, 1) for name, x in self.hints.items()}
-        return Batch(self.inputs, hints, self.outputs, self.lengths)
+        return Batch(self.inputs, hints, self.outputs, self.lengths, self.present())
 
 
 def sources_of(config: MultiTaskConfig) -> tuple[Source, ...]:
