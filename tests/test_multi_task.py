@@ -16,7 +16,6 @@ from mechgap.training.loss import losses
 from mechgap.training.multi_task import MultiTask, MultiTaskConfig, load_multi_task, train_together
 from mechgap.training.multi_task.loop import loss_of, predict
 from mechgap.training.multi_task.pool import Pool, slots_of, sources_of, training_pool
-from test_training import compile_quickly as compile_quickly
 
 SETTINGS = {
     "algorithms": ("bfs", "insertion_sort", "optimal_bst", "segments_intersect"),
@@ -28,11 +27,12 @@ SETTINGS = {
     "validation": 4,
     "hidden": 8,
 }
+WITHOUT_HINTS = {"hint_mode": "none", "frames": 4}  # compiled in a fraction of the time
 
 
 @pytest.fixture(scope="module")
 def config() -> MultiTaskConfig:
-    return MultiTaskConfig.from_settings(SETTINGS)
+    return MultiTaskConfig.from_settings({**SETTINGS, **WITHOUT_HINTS})
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +63,23 @@ def test_what_was_written_is_read_back(trained: MultiTask, folder: Path, config:
     assert train_together(config, folder=folder, quiet=True).scores == again.scores  # not trained again
 
 
-def test_the_loss_is_that_of_the_algorithms_own_networks(config: MultiTaskConfig) -> None:
+@pytest.mark.slow
+def test_with_hints_a_network_is_trained_as_well() -> None:
+    result = train_together(MultiTaskConfig.from_settings({**SETTINGS, "processor": "triplet_gmpnn"}), quiet=True)
+    assert np.isfinite(result.manifest["loss"]).all()
+
+
+HINTED = pytest.param({}, marks=pytest.mark.slow, id="with hints")
+
+
+@pytest.mark.parametrize("change", [HINTED, pytest.param(WITHOUT_HINTS, id="without hints")])
+def test_the_loss_is_that_of_the_algorithms_own_networks(change: dict) -> None:
     """Slots and padding change nothing: each algorithm's loss is what its network alone says on its own size."""
+    config = MultiTaskConfig.from_settings({**SETTINGS, **change})
     sources = sources_of(config)
     slots, whole = slots_of(sources), training_pool(config, slots_of(sources), sources, quiet=True)
     net = SharedNet.init(slots, config.network, key=jax.random.key(3))
-    frames = int(whole.lengths.max())
+    frames = config.frames or int(whole.lengths.max())
     together = jax.jit(lambda number, samples: loss_of(net, (number, samples, None), frames=frames, hint_weight=1.0))
     for number, source in enumerate(sources):
         samples = whole.at(number, jnp.arange(3))  # those of the smallest size
@@ -96,15 +107,15 @@ def _alone(net: SharedNet, number: int, spec: Spec, samples: Pool, frames: int) 
 
     batch = samples.as_batch()
     inputs, outputs = cut(Stage.INPUT, batch.inputs), cut(Stage.OUTPUT, batch.outputs)
-    hints = cut(Stage.HINT, batch.hints)
+    hints = cut(Stage.HINT, batch.hints) if batch.hints else {}
     by_sample = {k: jnp.moveaxis(x, 1, 0) for k, x in hints.items()}
+    lengths = samples.lengths if hints else jnp.full_like(samples.lengths, frames)
     run = jax.jit(jax.vmap(lambda i, h, length: own(i, h, length, steps=frames, record=False)))
-    each = losses(spec, run(inputs, by_sample, samples.lengths), hints, outputs, samples.lengths)
+    each = losses(spec, run(inputs, by_sample, lengths), hints, outputs, samples.lengths)
     return each.total()
 
 
 def test_without_hints_a_network_is_not_told_how_long_an_execution_is(config: MultiTaskConfig) -> None:
-    config = MultiTaskConfig.from_settings({**SETTINGS, "hint_mode": "none", "frames": 4})
     sources = sources_of(config)
     slots = slots_of(sources)
     pool = training_pool(config, slots, sources, quiet=True)

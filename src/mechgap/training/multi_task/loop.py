@@ -133,7 +133,9 @@ def _loss_of_algorithm(
     return total
 
 
-def predict(net: SharedNet, number: Array, samples: Pool, frames: int, key: PRNGKeyArray | None = None) -> Prediction:
+def predict(
+    net: SharedNet, number: Array | int, samples: Pool, frames: int, key: PRNGKeyArray | None = None
+) -> Prediction:
     """The predictions of one algorithm's samples [S, ...]."""
     network, asked = net.network(number), net.asked(number)
     # Who is fed no hints is not told either how long an execution is: it runs to the last frame.
