@@ -32,6 +32,17 @@ def golden_traces(name: str, n: int) -> GoldenTraces:
     return GoldenTraces(json.loads(str(arrays.pop("header"))), arrays)
 
 
+def assert_same(trace: Trace, golden: GoldenTraces) -> None:
+    """The reference's trace, value for value, dtypes and order too."""
+    ours, theirs = flat(trace), golden.header["digests"]
+    assert list(ours) == list(theirs), "the order of the variables"
+    shapes = {k: f"{x.dtype} {list(x.shape)}" for k, x in ours.items()}
+    assert shapes == {k: x.rsplit(" ", 1)[0] for k, x in theirs.items()}
+    different = {k: int(np.sum(ours[k] != x)) for k, x in golden.arrays.items()}
+    assert different == dict.fromkeys(golden.arrays, 0)
+    assert digests(trace) == theirs
+
+
 def flat(trace: Trace) -> dict[str, np.ndarray]:
     """The arrays of a trace, named and ordered as in the golden files."""
     arrays = {f"{v.stage}/{v.name}": trace.values(stage)[v.name] for stage in Stage for v in trace.spec.at(stage)}

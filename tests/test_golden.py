@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import mechgap as mg
-from golden_files import GOLDEN, digests, flat, golden_traces
+from golden_files import GOLDEN, assert_same, digests, golden_traces
 from mechgap.algorithms import TRAIN_P
 from mechgap.algorithms.distributions import BenchmarkStream, ErdosRenyi, NeedleInHaystack
 from mechgap.trace import Trace
@@ -28,25 +28,19 @@ FILES = sorted((name, int(n)) for name, n in STEMS)
 # Of a few nodes the reference has no trace; two segments always have four ends.
 UNANSWERED = {"quicksort": (1,), "lcs_length": (1,), "naive_string_matcher": (1,), "kmp_matcher": (1,)}
 UNANSWERED["segments_intersect"] = tuple(n for n in SIZES if n != 4)
-# Every algorithm and size is compiled anew, which is most of the time: two sizes always, the others in `make test-all`.
-ALWAYS = {"segments_intersect": (4,)}
+# Every algorithm and size is compiled anew, which is most of the time: one size always, the others in `make test-all`.
+# The inputs of five nodes are compared in test_every_algorithm.py.
+ALWAYS = 16
 
 
 def sized(name: str, n: int):
-    return pytest.param(name, n, marks=() if n in ALWAYS.get(name, (5, 16)) else pytest.mark.slow)
+    return pytest.param(name, n, marks=() if n == ALWAYS else pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("name", "n"), [sized(name, n) for name, n in FILES])
 def test_traces_are_the_references(name: str, n: int) -> None:
     golden = golden_traces(name, n)
-    trace = mg.algorithm(name).trace(**golden.inputs)
-    ours, theirs = flat(trace), golden.header["digests"]
-    assert list(ours) == list(theirs), "the order of the variables"
-    shapes = {k: f"{x.dtype} {list(x.shape)}" for k, x in ours.items()}
-    assert shapes == {k: x.rsplit(" ", 1)[0] for k, x in theirs.items()}
-    different = {k: int(np.sum(ours[k] != x)) for k, x in golden.arrays.items()}
-    assert different == dict.fromkeys(golden.arrays, 0)
-    assert digests(trace) == theirs
+    assert_same(mg.algorithm(name).trace(**golden.inputs), golden)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -1,5 +1,7 @@
 """String matchers, crossing segments and convex hulls: against plain Python, scipy, and symmetry."""
 
+from itertools import product
+
 import jax
 import numpy as np
 import pytest
@@ -12,22 +14,16 @@ import mechgap as mg
 MATCHERS = ("naive_string_matcher", "kmp_matcher")
 HULLS = ("graham_scan", "jarvis_march")
 
-TEXTS = st.integers(1, 4).flatmap(
-    lambda needle: st.tuples(
-        st.lists(st.integers(0, 1), min_size=9 - needle, max_size=9 - needle),
-        st.lists(st.integers(0, 1), min_size=needle, max_size=needle),
-    )
-)
 
-
-@given(TEXTS)
-def test_matchers_find_what_python_finds(text: tuple[list[int], list[int]]) -> None:
-    haystack, needle = ("".join(map(str, part)) for part in text)
-    string = np.repeat([0.0, 1.0], [len(haystack), len(needle)])[None]
-    expected = haystack.find(needle) if needle in haystack else len(haystack)
-    for name in MATCHERS:
-        trace = mg.algorithm(name).trace(string=string, key=np.eye(4)[[*text[0], *text[1]]][None])
-        assert trace.outputs["match"][0].argmax() == expected
+@pytest.mark.parametrize("name", MATCHERS)
+def test_matchers_find_what_python_finds(name: str) -> None:
+    """All texts of two letters and seven characters, with needles of one to three."""
+    texts = ["".join(letters) for letters in product("01", repeat=7)]
+    cuts = [(text[:-needle], text[-needle:]) for needle in (1, 2, 3) for text in texts]
+    key = np.eye(4)[[[int(letter) for letter in haystack + needle] for haystack, needle in cuts]]
+    string = np.array([[0.0] * len(haystack) + [1.0] * len(needle) for haystack, needle in cuts])
+    found = mg.algorithm(name).trace(string=string, key=key).outputs["match"].argmax(-1)
+    assert list(found) == [h.find(needle) if needle in h else len(h) for h, needle in cuts]
 
 
 @pytest.mark.parametrize("name", HULLS)

@@ -84,7 +84,7 @@ ALGORITHMS = {
     "naive_string_matcher": Traits("first second", pred_as_input=True, least=2, draws_from=3),
     "kmp_matcher": Traits("first second", pred_as_input=True, least=2, draws_from=3),
     "segments_intersect": Traits("x y", least=4),
-    "graham_scan": Traits("x y"),
+    "graham_scan": Traits("x y", ties_up_to=16),
     "jarvis_march": Traits("x y", pred_as_input=True),
 }
 MATCHERS = ("naive_string_matcher", "kmp_matcher")
