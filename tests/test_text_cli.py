@@ -107,7 +107,7 @@ def test_score_prints_a_table(tmp_path: Path) -> None:
         (("write", "--out", "x.jsonl", "--count", "0"), "a count of at least 1; got"),
         (
             ("write", "--out", "x.jsonl", "--sizes", "2-4"),
-            "2 is too small for kmp_matcher: A needle of 1 and a longer haystack need n >= 3",
+            "No samples of kmp_matcher with n = 2: A needle of 1 and a longer haystack need n >= 3",
         ),
         (("score", "nothing.jsonl"), "No file nothing.jsonl"),
         (("score", "nothing.txt"), "must end in .parquet or .jsonl"),

@@ -66,7 +66,7 @@ class DatasetConfig:
             try:
                 inputs_of(name, min(self.sizes), 1, BenchmarkStream(0), self.decimals)
             except ValueError as error:
-                raise ValueError(f"The size {min(self.sizes)} is too small for {name}: {error}") from None
+                raise ValueError(f"No samples of {name} with n = {min(self.sizes)}: {error}") from None
 
     @property
     def rows(self) -> int:
