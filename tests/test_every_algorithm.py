@@ -53,11 +53,12 @@ def test_traces_are_the_references(name: str) -> None:
 
 @pytest.mark.parametrize("name", mg.algorithm_names())
 def test_the_last_frame_agrees_with_the_outputs(name: str) -> None:
-    trace = traced(name)
+    """Of drawn inputs: a string that is not found has no frame of its own, for example."""
+    trace = traced(name).take(slice(DRAWN))
     for output in trace.spec.names(Stage.OUTPUT):
         hint = LAST.get((name, output), f"{output}_h")
         if hint is not None:
-            last = trace.hints[hint][trace.lengths.astype(int) - 1, np.arange(len(trace.lengths))]
+            last = trace.hints[hint][trace.lengths.astype(int) - 1, np.arange(DRAWN)]
             np.testing.assert_array_equal(last, trace.outputs[output])
 
 
