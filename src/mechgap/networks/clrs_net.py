@@ -23,7 +23,8 @@ from mechgap.trace import Location, Spec, Stage, Variable
 
 UNROLLED = 16  # steps up to which an accelerator trains on straight-line code: a third faster, as nothing is stacked
 Number = Any  # a Python number or a 0-d array, which may be traced
-Record = bool | tuple[tuple[int, int], ...]  # of activations: all, none, or those of some (micro-step, head)
+STATES = "states"
+Record = bool | str | tuple[tuple[int, int], ...]  # all activations, none, `STATES`, or those of some (micro-step, head)
 
 
 class Activations(NamedTuple):
@@ -35,6 +36,13 @@ class Activations(NamedTuple):
     hidden: Float[Array, "steps k n s"]
     logits: Float[Array, "steps k heads n n"] | None  # before the adjacency mask
     coefficients: Float[Array, "steps k heads n n"] | None  # α
+
+
+class States(NamedTuple):
+    """What a network thinks after every hint step, for those who consult it."""
+
+    nodes: Float[Array, "steps n s"]
+    edges: Float[Array, "steps n n s"]  # Triplet-GMPNN's messages; of other processors the encoded edge features
 
 
 class Replacement(NamedTuple):
@@ -50,6 +58,7 @@ class Prediction(NamedTuple):
     hints: dict[str, Array]  # name -> [T-1, ...]: entry t is the prediction of frame t + 1
     outputs: dict[str, Array]  # name -> [...], read at the execution's own last step
     activations: Activations | None
+    states: States | None = None
 
 
 class _Round(NamedTuple):
@@ -118,14 +127,14 @@ class ClrsNet(eqx.Module):
             dropout: the probability that a number of a new hidden state is dropped; None for 0.
             replacement: attention to use instead of the network's own, for causal checks.
             record: return the activations (static): all, none, or those of some pairs (micro-step, head), which then
-                look like the heads of a single micro-step.
+                look like the heads of a single micro-step; or `STATES`, which has any processor.
             present: which nodes there are, where the graph is padded (see `mechgap.networks.padding`); None for all.
             asked: variable -> 1, or 0 for one that does not exist in this execution (see `mechgap.networks.slots`): it
                 is fed as zeros and joins no nodes. None where all exist.
         """
         if replacement is not None:
             self.config.check_attention("A replacement of attention")
-        if not isinstance(record, bool):
+        if not isinstance(record, bool | str):
             self.config.check_attention("A record of single heads")
         self._check(inputs, hints, steps, key, teacher_forcing, dropout)
         precision = self.config.precision
@@ -229,6 +238,8 @@ class _Run:
         before = jnp.where(at > 0, hidden[jnp.maximum(at - 1, 0)], zero)
         last = _Round(fed, before, hidden[at], edge)
         outputs = self._decode(self.output_variables, last, None if keys is None else keys[0])
+        if record == STATES:
+            return Prediction(hints, outputs, None, activations)
         return Prediction(hints, outputs, activations)
 
     def _step(
@@ -266,6 +277,8 @@ class _Run:
             seen.append(Activations(hidden, *(attention or (None, None))))
         if isinstance(record, bool):
             return hidden, edge, jax.tree.map(lambda *x: jnp.stack(x), *seen) if record else None
+        if isinstance(record, str):
+            return hidden, edge, States(hidden, self.encoders[1](features.edge) if edge is None else edge)
         logits, coefficients = (
             jnp.stack([getattr(seen[k], name)[head] for k, head in record])[None] for name in ("logits", "coefficients")
         )
