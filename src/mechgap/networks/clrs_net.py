@@ -24,7 +24,7 @@ from mechgap.trace import Location, Spec, Stage, Variable
 UNROLLED = 16  # steps up to which an accelerator trains on straight-line code: a third faster, as nothing is stacked
 Number = Any  # a Python number or a 0-d array, which may be traced
 STATES = "states"
-Record = bool | str | tuple[tuple[int, int], ...]  # all activations, none, `STATES`, or those of some (micro-step, head)
+Record = bool | str | tuple[tuple[int, int], ...]  # all activations, none, `STATES`, or some (micro-step, head)
 
 
 class Activations(NamedTuple):
@@ -113,6 +113,7 @@ class ClrsNet(eqx.Module):
         record: Record = True,
         present: Bool[Array, " n"] | None = None,
         asked: Mapping[str, Number] | None = None,
+        hidden: Float[Array, "n s"] | None = None,
     ) -> Prediction:
         """Run one execution of T frames.
 
@@ -131,6 +132,7 @@ class ClrsNet(eqx.Module):
             present: which nodes there are, where the graph is padded (see `mechgap.networks.padding`); None for all.
             asked: variable -> 1, or 0 for one that does not exist in this execution (see `mechgap.networks.slots`): it
                 is fed as zeros and joins no nodes. None where all exist.
+            hidden: the state to start from, such as the last `states.nodes` of an earlier call; None for zeros.
         """
         if replacement is not None:
             self.config.check_attention("A replacement of attention")
@@ -140,7 +142,7 @@ class ClrsNet(eqx.Module):
         precision = self.config.precision
         with nullcontext() if precision is None else jax.default_matmul_precision(precision):
             run = _Run(self, inputs, hints, steps, key is None, asked, present)
-            return run.run(length, key, teacher_forcing, dropout, replacement, record)
+            return run.run(length, key, teacher_forcing, dropout, replacement, record, hidden)
 
     @property
     def gatv2(self) -> GATv2:
@@ -223,19 +225,20 @@ class _Run:
         dropout: Number | None,
         replacement: Replacement | None,
         record: Record,
+        begun: Array | None = None,
     ) -> Prediction:
         step = partial(self._step, length=length, forcing=forcing, dropout=dropout, record=record)
         keys = None if key is None else jax.random.split(key, self.rounds + 1)
         truth = self._truth(forcing is not None)
         first = {v.name: self._expand(v, self.hints[v.name][0]) for v in self.fed_variables}
-        zero = jnp.zeros((self.nodes, self.config.hidden), self.dtype)
-        zero_edge = jnp.zeros((self.nodes, *zero.shape), self.dtype) if self.config.has_triplets else None
-        start = (first, zero, (first, zero_edge))
+        begun = jnp.zeros((self.nodes, self.config.hidden), self.dtype) if begun is None else begun
+        no_edge = jnp.zeros((self.nodes, *begun.shape), self.dtype) if self.config.has_triplets else None
+        start = (first, begun, (first, no_edge))
         each = (jnp.arange(self.rounds), None if keys is None else keys[1:], truth, replacement)
         straight = key is not None and self.rounds <= UNROLLED and jax.default_backend() != "cpu"
         (_, _, (fed, edge)), (hidden, hints, activations) = jax.lax.scan(step, start, each, unroll=straight)
         at = jnp.clip(jnp.asarray(length).astype(jnp.int32) - 2, 0, self.rounds - 1)
-        before = jnp.where(at > 0, hidden[jnp.maximum(at - 1, 0)], zero)
+        before = jnp.where(at > 0, hidden[jnp.maximum(at - 1, 0)], begun)
         last = _Round(fed, before, hidden[at], edge)
         outputs = self._decode(self.output_variables, last, None if keys is None else keys[0])
         if record == STATES:

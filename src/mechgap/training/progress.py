@@ -38,10 +38,11 @@ class Watch:
         """Steps per second since the start."""
         return (step - self._first) / max(time.perf_counter() - self._since, 1e-9)
 
-    def report(self, step: int, loss: float, validation: float, diverged: int) -> None:
-        """Show where the run is."""
+    def report(self, step: int, loss: float, validation: float | None, diverged: int) -> None:
+        """Show where the run is; None where nothing is validated."""
         rate = self.rate(step)
-        said = f"{rate:.1f} steps/s, {rate * self._members:,.0f} seed-steps/s, loss {loss:.3f}, val {validation:.3f}"
+        said = f"{rate:.1f} steps/s, {rate * self._members:,.0f} seed-steps/s, loss {loss:.3f}"
+        said += "" if validation is None else f", val {validation:.3f}"
         said += f", {diverged} diverged" if diverged else ""
         self._progress.update(self._task, completed=step, said=said)
 

@@ -54,7 +54,7 @@ def save_networks(path: str | Path, networks: ClrsNet, about: Mapping[str, Any] 
 def load_networks(path: str | Path) -> tuple[ClrsNet, dict[str, Any]]:
     """Read what `save_networks` wrote, in the precision it was written in: the networks and `about`."""
     tensors, header = read_tensors(path, FORMAT)
-    spec = Spec(tuple(_variable(v) for v in header["spec"]))
+    spec = Spec(tuple(variable_of(v) for v in header["spec"]))
     # Whatever JAX is set to: it would round float64 to float32, and say nothing.
     with jax.enable_x64(any(x.dtype == np.float64 for x in tensors.values())):
         skeleton = skeleton_of(spec, NetConfig(**header["config"]))
@@ -129,7 +129,8 @@ def _members(skeleton: Any, tensors: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _variable(values: dict[str, Any]) -> Variable:
+def variable_of(values: dict[str, Any]) -> Variable:
+    """A variable from the plain values of its fields."""
     words = {
         "stage": Stage(values["stage"]),
         "location": Location(values["location"]),

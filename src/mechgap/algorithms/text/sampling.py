@@ -9,6 +9,7 @@ from mechgap.algorithms.distributions import BenchmarkStream, PointsInDisk
 from mechgap.algorithms.inputs import completed
 from mechgap.algorithms.text.layout import layout
 from mechgap.algorithms.text.writing import DECIMALS, Example, short_inputs, written_pairs
+from mechgap.trace import Trace
 
 MOST_AT_ONCE = {16: 256, 64: 32}  # up to this many nodes -> how many executions are held in memory
 
@@ -39,14 +40,22 @@ def stream(
     algorithm: str, n: int, count: int, *, seed: int = 0, hints: bool = False, decimals: int | None = DECIMALS
 ) -> Iterator[Example]:
     """`sample`, a batch at a time."""
+    written = layout(algorithm, hints)
+    for trace, few in traces(algorithm, n, count, seed=seed, decimals=decimals):
+        yield from (Example(*pair, algorithm, n, hints) for pair in written_pairs(written, trace, few))
+
+
+def traces(
+    algorithm: str, n: int, count: int, *, seed: int = 0, decimals: int | None = DECIMALS
+) -> Iterator[tuple[Trace, int]]:
+    """The executions behind `stream`, a batch at a time, and how many of a batch count."""
     if count < 1:
         raise ValueError(f"count must be at least 1; got {count}.")
-    written, random = layout(algorithm, hints), BenchmarkStream(seed)
+    traced, random = layout(algorithm).algorithm, BenchmarkStream(seed)
     most = next((some for size, some in MOST_AT_ONCE.items() if n <= size), 4)
     batch = min(most, 1 << (count - 1).bit_length())  # always the same, since every size is compiled
     while count > 0:
-        trace = written.algorithm.trace_checked(inputs_of(algorithm, n, batch, random, decimals))
-        yield from (Example(*pair, algorithm, n, hints) for pair in written_pairs(written, trace, count))
+        yield traced.trace_checked(inputs_of(algorithm, n, batch, random, decimals)), min(count, batch)
         count -= batch
 
 

@@ -1,0 +1,272 @@
+"""Train text models on questions and answers, one seed after the other: one compiled step per bucket of lengths."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax  # type: ignore[import-untyped]
+from jaxtyping import Array, Bool, Float, Int
+
+from mechgap.networks.cross_attention import Memory
+from mechgap.networks.transnar import TransNAR, parameter_count
+from mechgap.storage import read_tensors, write_tensors
+from mechgap.training.manifest import made_with
+from mechgap.training.progress import Watch
+from mechgap.training.transnar.config import TextTrainingConfig
+from mechgap.training.transnar.data import (
+    TO_PLACE,
+    TO_VALIDATE,
+    Batch,
+    Corpus,
+    Group,
+    Plan,
+    batch_of,
+    corpus_of,
+    draw_groups,
+    in_batches,
+)
+from mechgap.training.transnar.reasoner import Asked, Reasoner, shuffled
+from mechgap.training.transnar.result import TextModels, finished, load_text_models, save_text_models
+from mechgap.training.weights import named
+
+FORMAT, FILE = "mechgap.text_model.state/1", "state-{seed}.safetensors"
+CHECKPOINT_SECONDS = 60.0
+CHUNK = 20  # steps between two looks at the clock and at the losses, for which the device is waited for
+MOST_VALIDATED = 64  # batches
+
+
+class Pair(NamedTuple):
+    """What may learn: the text model, and the reasoner that it looks at."""
+
+    model: TransNAR
+    reasoner: Reasoner | None
+
+
+class Trained(NamedTuple):
+    """What came of one seed; the losses of all steps."""
+
+    pair: Pair
+    losses: np.ndarray
+    seconds: float
+
+
+def train_text_models(
+    config: TextTrainingConfig,
+    reasoner: Reasoner | None = None,
+    *,
+    groups: tuple[Group, ...] | None = None,
+    folder: str | Path | None = None,
+    quiet: bool | None = None,
+) -> TextModels:
+    """Train.
+
+    Args:
+        config: what.
+        reasoner: whom the models look at; None for models that look at none.
+        groups: the questions, where they have been drawn before (see `draw_groups`).
+        folder: keeps the state once a minute and the result, in a folder of its own within; a killed run is resumed, a
+            finished one not repeated.
+        quiet: no progress bar; by default where there is no terminal.
+    """
+    check_pair(config, reasoner)
+    place = None if folder is None else Path(folder) / config.name(digest(reasoner))
+    if place is not None and finished(place):
+        return load_text_models(place)
+    began = time.perf_counter()
+    corpus = corpus_of(config, draw_groups(config, quiet) if groups is None else groups, reasoner)
+    drawn = time.perf_counter() - began
+    trained = [train_one(config, corpus, reasoner, seed, place, quiet) for seed in config.seed_range]
+    models = tuple(one.pair.model for one in trained)
+    validation = [validation_loss(config, corpus, one.pair, quiet) for one in trained]
+    learned = config.train_reasoner != "none"
+    result = TextModels(
+        config,
+        models,
+        tuple(one.pair.reasoner for one in trained) if learned else (reasoner,) * len(models),
+        metrics={
+            "loss": [float(np.mean(one.losses[-CHUNK:])) for one in trained],
+            "validation_loss": validation,
+            "curve": [_thinned(one.losses) for one in trained],
+        },
+        manifest={
+            **made_with(),
+            "parameters": parameter_count(models[0]),
+            "steps": len(trained[0].losses),
+            "questions": sum(len(rows) for rows in corpus.train.values()),
+            "times": {"draw_s": round(drawn, 3), "train_s": [round(one.seconds, 3) for one in trained]},
+        },
+    )
+    if place is not None:
+        save_text_models(place, result)
+        for seed in config.seed_range:
+            (place / FILE.format(seed=seed)).unlink(missing_ok=True)
+    return result
+
+
+def train_one(
+    config: TextTrainingConfig,
+    corpus: Corpus,
+    reasoner: Reasoner | None,
+    seed: int,
+    place: Path | None = None,
+    quiet: bool | None = None,
+) -> Trained:
+    """The model of one seed."""
+    plan, optimiser = Plan(config, corpus, seed), optimiser_of(config, Plan(config, corpus, seed).steps)
+    whole = Pair(initial_model(config, reasoner, seed), reasoner)
+    weights, fixed = eqx.partition(whole, learns(config, whole))
+    state = (weights, optimiser.init(weights))
+    advance = step_of(config, optimiser)
+    step, losses, state = _resumed(place, seed, state)
+    begun = saved = time.perf_counter()
+    pending: list[Array] = []
+    title = f"{'TransNAR' if config.looks else 'Transformer'}, seed {seed}"
+    with Watch(title, plan.steps, step, 1, quiet) as watch:
+        watch.start()
+        while step < plan.steps:
+            rng = np.random.default_rng([seed, TO_PLACE, step])
+            batch = batch_of(config, corpus, plan.at(step), rng, reasoner)
+            state, value = advance(state, fixed, batch)
+            pending.append(value)
+            step += 1
+            if step % CHUNK and step < plan.steps:
+                continue  # the device works on while the next batch is put together
+            losses += [float(x) for x in pending]
+            pending = []
+            watch.report(step, float(np.mean(losses[-CHUNK:])), None, int(not np.isfinite(losses[-1])))
+            if place is not None and (step == plan.steps or time.perf_counter() - saved > CHECKPOINT_SECONDS):
+                _save(place, seed, step, losses, state)
+                saved = time.perf_counter()
+    return Trained(eqx.combine(state[0], fixed), np.array(losses), time.perf_counter() - begun)
+
+
+def initial_model(config: TextTrainingConfig, reasoner: Reasoner | None, seed: int) -> TransNAR:
+    """Random weights of one seed."""
+    widths = (1, 1) if reasoner is None else reasoner.widths
+    return eqx.filter_jit(TransNAR.init)(config.model(*widths), key=jax.random.key(seed))
+
+
+def learns(config: TextTrainingConfig, pair: Pair) -> Pair:
+    """Which arrays learn, as a tree of truths."""
+    model = jax.tree.map(eqx.is_inexact_array, pair.model)
+    of_reasoner = config.train_reasoner != "none"
+    return Pair(model, jax.tree.map(lambda x: of_reasoner and eqx.is_inexact_array(x), pair.reasoner))
+
+
+def optimiser_of(config: TextTrainingConfig, steps: int) -> optax.GradientTransformation:
+    """Adam, its rate, and a limit to the gradient."""
+    rate: Any = config.learning_rate
+    if config.schedule == "cosine":
+        rate = optax.warmup_cosine_decay_schedule(0.0, rate, config.warmup, max(steps, config.warmup + 1))
+    elif config.warmup:
+        rate = optax.linear_schedule(0.0, rate, config.warmup)
+    adam = optax.adam(rate)
+    return optax.chain(optax.clip_by_global_norm(config.grad_clip), adam) if config.grad_clip else adam
+
+
+def step_of(config: TextTrainingConfig, optimiser: optax.GradientTransformation) -> Callable:
+    """(state, what does not learn, batch) -> (state, loss), compiled for every length once."""
+
+    @eqx.filter_jit(donate="first")
+    def advance(state: tuple, rest: tuple) -> tuple[tuple, Array]:
+        (weights, moments), (fixed, batch) = state, rest
+        value, gradient = jax.value_and_grad(lambda w: loss_of(config, eqx.combine(w, fixed), batch))(weights)
+        change, moments = optimiser.update(gradient, moments, weights)
+        return (optax.apply_updates(weights, change), moments), value
+
+    return lambda state, fixed, batch: advance(state, (fixed, batch))
+
+
+def loss_of(config: TextTrainingConfig, pair: Pair, batch: Batch) -> Float[Array, ""]:
+    """The mean cross-entropy of the tokens of answers."""
+    memory = memory_of(config, pair.reasoner, batch.asked)
+    ids, wanted, positions = (jnp.asarray(x) for x in (batch.ids, batch.wanted, batch.positions))
+
+    def one(ids: Int[Array, " length"], positions: Array, memory: Memory | None) -> Float[Array, " rest"]:
+        logits = pair.model(ids[:-1], positions[:-1], memory)
+        picked = jnp.take_along_axis(logits, ids[1:, None], axis=-1)[:, 0]
+        return jax.nn.logsumexp(logits, axis=-1) - picked
+
+    each = jax.vmap(one)(ids, positions, memory)
+    return mean_where(each, wanted[:, 1:])
+
+
+def memory_of(config: TextTrainingConfig, reasoner: Reasoner | None, asked: Asked | None) -> Memory | None:
+    """What the model of a config looks at."""
+    if reasoner is None or asked is None:
+        return None
+    layers = config.layers if config.reads == "per_layer" else None
+    memory = reasoner.memory(asked, layers, config.train_reasoner)
+    return shuffled(memory) if config.memory == "shuffled" else memory
+
+
+def mean_where(x: Float[Array, "*shape"], where: Bool[Array, "*shape"]) -> Float[Array, ""]:
+    """The mean of some values; 0 of none."""
+    return jnp.sum(jnp.where(where, x, 0)) / jnp.maximum(jnp.sum(where), 1)
+
+
+def validation_loss(config: TextTrainingConfig, corpus: Corpus, pair: Pair, quiet: bool | None = None) -> float | None:
+    """The mean loss on questions that were held out, of some of the batches; None where there are none."""
+    if not corpus.validation:
+        return None
+    rng = np.random.default_rng([config.first_seed, TO_VALIDATE])
+    chosen = in_batches(config, {k: rng.permutation(rows) for k, rows in corpus.validation.items()})
+    some = [chosen[i] for i in rng.permutation(len(chosen))[:MOST_VALIDATED]]
+    weights, fixed = eqx.partition(pair, eqx.is_array)
+    loss = jax.jit(lambda weights, batch: loss_of(config, eqx.combine(weights, fixed), batch))
+    found = [loss(weights, batch_of(config, corpus, one, rng, pair.reasoner)) for one in some]
+    counts = [one.counted.sum() for one in some]
+    return float(np.average([float(x) for x in found], weights=counts))
+
+
+def check_pair(config: TextTrainingConfig, reasoner: Reasoner | None) -> None:
+    """Refuse a model that looks at nobody, and a reasoner that does not know what is asked."""
+    if config.looks != (reasoner is not None):
+        given, wanted = "none" if reasoner is None else "one", "a" if config.looks else "no"
+        raise ValueError(
+            f"A model with cross_attention = {config.cross_attention!r} needs {wanted} reasoner; got {given}."
+        )
+    for name in config.algorithms if reasoner is not None else ():
+        reasoner.number(name)
+
+
+def digest(reasoner: Reasoner | None) -> str:
+    """A hash of a reasoner's weights; empty for none."""
+    if reasoner is None:
+        return ""
+    sha = hashlib.sha256(json.dumps([type(reasoner).__name__, reasoner.algorithms, reasoner.frames]).encode())
+    for name, x in sorted(named(reasoner).items()):
+        sha.update(name.encode() + np.ascontiguousarray(x).tobytes())
+    return sha.hexdigest()
+
+
+def _thinned(losses: np.ndarray, most: int = 200) -> list[float]:
+    """The means of equal parts of a curve."""
+    parts = np.array_split(losses, min(most, len(losses)))
+    return [round(float(np.mean(part)), 5) for part in parts]
+
+
+def _save(place: Path, seed: int, step: int, losses: list[float], state: Any) -> None:
+    leaves = {f"{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(state))}
+    header = {"format": FORMAT, "step": step}
+    write_tensors(place / FILE.format(seed=seed), leaves | {"losses": np.array(losses)}, header)
+
+
+def _resumed(place: Path | None, seed: int, state: Any) -> tuple[int, list[float], Any]:
+    if place is None:
+        return 0, [], state
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / FILE.format(seed=seed)
+    if not path.exists():
+        return 0, [], state
+    tensors, header = read_tensors(path, FORMAT)
+    leaves, structure = jax.tree.flatten(state)
+    found = [jnp.asarray(tensors[f"{i}"]) for i in range(len(leaves))]
+    return int(header["step"]), tensors["losses"].tolist(), jax.tree.unflatten(structure, found)

@@ -1,0 +1,380 @@
+"""Text models in training: what they learn from, whom they look at, and that a small one learns at all."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mechgap.training.transnar.loop as loop
+from mechgap.algorithms import algorithm, text
+from mechgap.compiler import compile as compile_program
+from mechgap.networks.cross_attention import Memory
+from mechgap.networks.slots import SharedNet
+from mechgap.trace import Stage
+from mechgap.training.data import processed
+from mechgap.training.multi_task import MultiTaskConfig
+from mechgap.training.multi_task.pool import slots_of, sources_of
+from mechgap.training.transnar import (
+    CompiledReasoner,
+    EvaluationConfig,
+    Reasoner,
+    SharedReasoner,
+    TextTrainingConfig,
+    load_text_models,
+    save_text_models,
+    train_text_models,
+)
+from mechgap.training.transnar.data import Corpus, Group, Plan, batch_of, corpus_of, draw_groups
+from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers, score_by_size, written
+from mechgap.training.transnar.loop import Pair, initial_model, learns, loss_of
+from mechgap.training.transnar.reasoner import layer_steps, questions_asked, shuffled, standing_order
+
+SMALL = {
+    "algorithms": ("bfs", "minimum"),
+    "sizes": (4, 5),
+    "samples": 6,
+    "buckets": (64,),
+    "tokens": 256,
+    "steps": 6,
+    "warmup": 2,
+    "width": 8,
+    "layers": 2,
+    "heads": 2,
+    "hidden": 16,
+    "context": 64,
+    "max_position": 128,
+}
+CONFIG = TextTrainingConfig.from_settings(SMALL)
+PLAIN = replace(CONFIG, cross_attention="none")
+
+
+@pytest.fixture(autouse=True)
+def compile_fast() -> Iterator[None]:
+    """Most of the time would go into optimising programs that run for a moment."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
+def compile_well(compile_fast: None) -> None:
+    """For what runs longer than a moment."""
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def made_reasoner(*names: str, frames: int = 4, hidden: int = 8) -> SharedReasoner:
+    """An untrained one: what must hold, holds for any weights."""
+    settings = {"algorithms": names, "hint_mode": "none", "frames": frames, "hidden": hidden}
+    config = MultiTaskConfig.from_settings({**settings, "processor": "triplet_gmpnn", "triplet_features": 2})
+    net = SharedNet.init(slots_of(sources_of(config)), config.network, key=jax.random.key(1))
+    return SharedReasoner(net, frames)
+
+
+@pytest.fixture(scope="module")
+def reasoner() -> SharedReasoner:
+    return made_reasoner("minimum", "bfs")
+
+
+@pytest.fixture(scope="module")
+def groups() -> tuple[Group, ...]:
+    return draw_groups(CONFIG, quiet=True)
+
+
+@pytest.fixture(scope="module")
+def corpus(groups: tuple[Group, ...], reasoner: SharedReasoner) -> Corpus:
+    return corpus_of(CONFIG, groups, reasoner)
+
+
+# What is learned from
+
+
+def test_the_questions_are_those_of_the_text_generator(groups: tuple[Group, ...], reasoner: SharedReasoner) -> None:
+    for group in groups:
+        examples = text.sample(group.algorithm, group.size, CONFIG.samples)
+        assert [text.decode(ids) for ids in group.ids] == [e.text for e in examples]
+        parsed = [text.parse(e.question) for e in examples]
+        together = reasoner.together([(reasoner.part(group.algorithm, group.inputs), np.arange(6))], 6)
+        again = questions_asked(reasoner, parsed)
+        assert jax.tree.all(jax.tree.map(np.array_equal, together, again))
+
+
+def test_every_question_is_seen_once_in_an_epoch(corpus: Corpus) -> None:
+    plan = Plan(CONFIG, corpus, seed=3)
+    assert plan.per_epoch == 6  # 24 questions of at most 64 tokens, 4 at a time
+    seen = [tuple(row) for step in range(6) for row in plan.at(step).rows[plan.at(step).counted].tolist()]
+    assert len(seen) == len(set(seen)) == 24
+    assert [c.rows.tolist() for c in plan.epoch(0)] != [c.rows.tolist() for c in plan.epoch(1)]
+
+
+def test_batches_hold_the_same_number_of_tokens(groups: tuple[Group, ...]) -> None:
+    config = replace(CONFIG, buckets=(24, 32, 64), tokens=192)
+    corpus = corpus_of(config, groups, None)
+    lengths = set()
+    for chosen in Plan(config, corpus, 0).epoch(0):
+        batch = batch_of(config, corpus, chosen, np.random.default_rng(0), None)
+        assert batch.ids.size <= 192
+        lengths.add(batch.ids.shape[1])
+        assert not batch.wanted[~chosen.counted].any()
+        for ids, wanted in zip(batch.ids[chosen.counted], batch.wanted[chosen.counted], strict=True):
+            question, answer = text.split(text.decode(ids))
+            assert text.decode(ids[wanted]) == answer
+            assert ids[wanted][-1] == text.EOS
+            assert len(text.encode(question)) + 1 == np.argmax(wanted)
+        assert all(np.all(np.diff(row) > 0) for row in batch.positions)
+    assert lengths == {24, 32, 64}
+
+
+def test_some_questions_are_held_out(groups: tuple[Group, ...]) -> None:
+    corpus = corpus_of(replace(CONFIG, train_share=0.7), groups, None)
+    assert {k: len(x) for k, x in corpus.train.items()} == {64: 16}  # 4 of 6, four times
+    assert {k: len(x) for k, x in corpus.validation.items()} == {64: 8}
+
+
+# Whom they look at
+
+
+@eqx.filter_jit
+def memory_of(reasoner: Reasoner, asked: Any, layers: int | None = None) -> Memory:
+    return reasoner.memory(asked, layers)
+
+
+def close(a: Any, b: Any) -> None:
+    np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_padding_changes_no_memory(reasoner: SharedReasoner) -> None:
+    (example,) = text.sample("bfs", 4)
+    question = text.parse(example.question)
+    alone = memory_of(reasoner, questions_asked(reasoner, [question]))
+    padded = memory_of(reasoner, questions_asked(reasoner, [question], nodes=7))
+    close(padded.nodes[:, :4], alone.nodes)
+    close(padded.edges[:, :4, :4], alone.edges)
+    assert not padded.nodes[:, 4:].any()
+    assert padded.present.tolist() == [[True] * 4 + [False] * 3]
+    assert int(padded.pairs.sum()) == 16
+
+
+def test_other_questions_of_a_batch_change_no_memory(reasoner: SharedReasoner) -> None:
+    examples = [*text.sample("minimum", 4), *text.sample("bfs", 4, 2, seed=1)]
+    questions = [text.parse(e.question) for e in examples]
+    together = memory_of(reasoner, questions_asked(reasoner, questions))
+    alone = memory_of(reasoner, questions_asked(reasoner, questions[2:]))
+    close(together.nodes[2:], alone.nodes)
+    close(together.edges[2:], alone.edges)
+    close(shuffled(together).nodes[0], together.nodes[2])
+
+
+def test_permuted_nodes_permute_the_memory(reasoner: SharedReasoner) -> None:
+    (example,) = text.sample("bfs", 5)
+    order = np.array([3, 0, 4, 1, 2])
+    asked = questions_asked(reasoner, [text.parse(example.question)])
+    moved = {k: x[:, order][:, :, order] if x.ndim == 3 else x[:, order] for k, x in asked.inputs.items()}
+    before, after = memory_of(reasoner, asked), memory_of(reasoner, replace(asked, inputs=moved))
+    close(after.nodes, before.nodes[:, order])
+    close(after.edges, before.edges[:, order][:, :, order])
+
+
+def test_the_last_of_the_states_is_the_final_one(reasoner: SharedReasoner) -> None:
+    asked = questions_asked(reasoner, [text.parse(e.question) for e in text.sample("bfs", 4, 2)])
+    final, layers = memory_of(reasoner, asked), memory_of(reasoner, asked, 3)
+    assert layers.nodes.shape == (2, 3, 4, 8)
+    close(layers.nodes[:, -1], final.nodes)
+    close(layers.edges[:, -1], final.edges)
+
+
+@pytest.mark.parametrize(
+    ("steps", "layers", "at"),
+    [(32, 6, [5, 10, 15, 21, 26, 31]), (3, 3, [0, 1, 2]), (2, 4, [0, 0, 1, 1]), (1, 2, [0, 0])],
+)
+def test_states_are_spread_over_layers(steps: int, layers: int, at: list[int]) -> None:
+    assert layer_steps(steps, layers).tolist() == at
+
+
+def test_the_order_that_text_does_not_say_is_known() -> None:
+    constant = [name for name in text.ALGORITHMS if algorithm(name).order_is_constant]
+    assert len(constant) > 5
+    for name in constant:
+        trace = algorithm(name).benchmark_sampler(0, 8, 2).next()
+        np.testing.assert_array_equal(standing_order(trace.inputs["pos"]), trace.hints["pred_h"][0], err_msg=name)
+
+
+@pytest.mark.parametrize("train", ["none", "last", "all"])
+def test_gradients_reach_a_reasoner_only_where_it_learns(train: str, corpus: Corpus, reasoner: SharedReasoner) -> None:
+    config = replace(CONFIG, train_reasoner=train)
+    batch = batch_of(config, corpus, Plan(config, corpus, 0).at(0), np.random.default_rng(0), reasoner)
+    model = initial_model(config, reasoner, 0)
+    opened = eqx.tree_at(lambda m: m.crosses.gates, model, jnp.ones((2, 2)))
+    pair = Pair(opened, reasoner)
+    weights, fixed = eqx.partition(pair, eqx.is_inexact_array)
+    gradient = eqx.filter_jit(jax.grad(lambda w: loss_of(config, eqx.combine(w, fixed), batch)))(weights)
+    sizes = [float(jnp.abs(x).sum()) for x in jax.tree.leaves(gradient.reasoner.net.networks.processor)]
+    assert all(np.isfinite(sizes))
+    assert (sum(sizes) > 0) == (train != "none")
+    learning = jax.tree.leaves(learns(config, pair).reasoner)
+    assert any(learning) == (train != "none")
+
+
+def test_a_compiled_reasoner_ends_in_the_answer() -> None:
+    compiled = compile_program("bfs", hidden=16, max_nodes=16, certify="none")
+    reasoner = CompiledReasoner.of({"bfs": compiled}, frames=8)
+    examples = [e for n in (4, 6) for e in text.sample("bfs", n, 3)]
+    questions = [text.parse(e.question) for e in examples]
+    asked = questions_asked(reasoner, questions)
+    memory = memory_of(reasoner, asked)
+    assert memory.nodes.shape == (6, 6, 16)
+    alone = memory_of(reasoner, questions_asked(reasoner, questions[:3]))
+    close(memory.nodes[:3, :4], alone.nodes)
+    network, slots = reasoner.networks["bfs"], reasoner.slots.names["bfs"]
+    inputs = {v.name: asked.inputs[slots[v.name]] for v in network.spec.at(Stage.INPUT)}
+    first = {v.name: asked.hints[slots[v.name]][:, None] for v in network.spec.at(Stage.HINT)}
+    present = jnp.arange(6) < asked.sizes[:, None]
+    run = lambda i, h, length, there: network(i, h, length, steps=8, present=there, record=False)  # noqa: E731
+    outputs = jax.vmap(run)(inputs, first, asked.lengths, present).outputs
+    said = np.argmax(outputs["pi"], axis=-1)
+    for example, pi in zip(examples, said, strict=True):
+        assert f"[{' '.join(map(str, pi[: example.length]))}]" == example.answer.strip()
+
+
+# Training
+
+
+@pytest.mark.usefixtures("compile_well")
+def test_a_small_model_learns_sixteen_questions_by_heart(tmp_path: Path) -> None:
+    reasoner = made_reasoner("bfs", hidden=16)
+    config = TextTrainingConfig.from_settings(
+        {
+            **{"algorithms": ("bfs",), "sizes": (4,), "samples": 16, "buckets": (48,), "tokens": 768, "steps": 300},
+            **{"width": 32, "layers": 2, "heads": 4, "hidden": 64, "context": 128, "max_position": 256},
+            **{"learning_rate": 1e-2, "warmup": 20},
+        }
+    )
+    result = train_text_models(config, reasoner, folder=tmp_path, quiet=True)
+    assert result.metrics["loss"][0] < 0.05
+    examples = text.sample("bfs", 4, 16)
+    said = answers(result.models[0], config, reasoner, examples, EvaluationConfig(together=16))
+    (rows,) = score_by_size(said, examples).values()
+    assert rows[-1].clrs > 0.9
+    shut = answers(result.models[0], config, reasoner, examples, EvaluationConfig(together=16), CONTROLS["gates shut"])
+    assert shut != said  # it has learned to look
+
+
+def test_a_resumed_training_equals_an_unbroken_one(
+    tmp_path: Path, groups: tuple[Group, ...], reasoner: SharedReasoner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "CHUNK", 2)
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    unbroken = train_text_models(CONFIG, reasoner, groups=groups, quiet=True)
+    made = loop.batch_of
+
+    def stops_in_the_middle(*given: Any) -> Any:
+        if given[2].rows.tolist() == Plan(CONFIG, given[1], 0).at(4).rows.tolist():
+            raise KeyboardInterrupt
+        return made(*given)
+
+    monkeypatch.setattr(loop, "batch_of", stops_in_the_middle)
+    with pytest.raises(KeyboardInterrupt):
+        train_text_models(CONFIG, reasoner, groups=groups, folder=tmp_path, quiet=True)
+    monkeypatch.setattr(loop, "batch_of", made)
+    resumed = train_text_models(CONFIG, reasoner, groups=groups, folder=tmp_path, quiet=True)
+    assert resumed.metrics["curve"] == unbroken.metrics["curve"]
+    assert jax.tree.all(jax.tree.map(np.array_equal, resumed.models, unbroken.models))
+    (place,) = tmp_path.iterdir()
+    assert not list(place.glob("state-*"))
+    again = train_text_models(CONFIG, reasoner, groups=(), folder=tmp_path, quiet=True)  # not trained again
+    assert jax.tree.all(jax.tree.map(np.array_equal, again.models, resumed.models))
+    assert jax.tree.all(jax.tree.map(np.array_equal, again.reasoners, (reasoner,)))
+
+
+def test_weights_of_half_the_size(tmp_path: Path, groups: tuple[Group, ...], reasoner: SharedReasoner) -> None:
+    result = train_text_models(replace(CONFIG, steps=3), reasoner, groups=groups, quiet=True)
+    save_text_models(tmp_path, result, "bfloat16")
+    again = load_text_models(tmp_path)
+    for a, b in zip(jax.tree.leaves(again.models), jax.tree.leaves(result.models), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2**-8, atol=0)
+
+
+# Answers
+
+
+def test_an_evaluation_has_scores_floors_and_controls(groups: tuple[Group, ...], reasoner: SharedReasoner) -> None:
+    result = train_text_models(replace(CONFIG, steps=3), reasoner, groups=groups, quiet=True)
+    scores = evaluate(result, EvaluationConfig(sizes=(4, 5), count=3, together=12), list(CONTROLS))
+    assert set(scores["models"]) == set(CONTROLS)
+    for found in (*scores["models"]["shuffled"], scores["reasoner"], scores["exact"]):
+        for rows in found["by_size"].values():
+            assert [row["name"] for row in rows] == ["bfs", "minimum", "mean"]
+            assert all(0 <= row[k] <= 1 for row in rows for k in ("shape", "parse", "clrs", "floor"))
+    assert all(row["clrs"] == 1 for rows in scores["exact"]["by_size"].values() for row in rows)
+    assert all(row["shape"] == 1 for rows in scores["reasoner"]["by_size"].values() for row in rows)
+
+
+def test_a_reasoner_that_knows_answers_as_the_text_does() -> None:
+    """All algorithms: the right outputs, in slots and padded, are written as the right answers."""
+    names = text.ALGORITHMS
+    reasoner = made_reasoner(*names)
+    sources = sources_of(MultiTaskConfig.from_settings({"algorithms": names}))
+    for source in sources:
+        name = source.algorithm.name
+        examples = text.sample(name, 5, 2)
+        for example in examples:
+            question = text.parse(example.question)
+            trace = source.algorithm.trace(**question.inputs)
+            seen = processed(trace, source.algorithm.order_is_constant, True)
+            decided = reasoner.slots.put(name, {k: x[0] for k, x in seen.outputs.items()}, 9)
+            assert written(reasoner, question, decided) == example.answer, name
+
+
+def test_an_untrained_reasoner_answers_in_the_right_shape(reasoner: SharedReasoner) -> None:
+    examples = [*text.sample("bfs", 5, 2), *text.sample("minimum", 4, 1)]
+    said = reasoner_answers(reasoner, [text.parse(e.question) for e in examples], together=4)
+    assert all(text.score(a, e).shape == 1 for a, e in zip(said, examples, strict=True))
+
+
+# What is refused
+
+BAD = [
+    ({"algorithms": ("bsf",)}, "no algorithm 'bsf'. Did you mean 'bfs'"),
+    ({"algorithms": ()}, "algorithms must be different names, at least one"),
+    ({"sizes": (3,)}, "sizes must be rising whole numbers of at least 4"),
+    ({"buckets": (64, 32)}, "buckets must be rising"),
+    ({"buckets": (64, 128)}, "buckets must not exceed context = 64; got 128"),
+    ({"steps": 0}, "Give steps or epochs, and 0 for the other; got steps = 0, epochs = 0"),
+    ({"epochs": 2}, "Give steps or epochs"),
+    ({"warmup": 6}, "warmup must be below steps = 6; got 6"),
+    ({"schedule": "linear"}, "schedule must be one of 'constant', 'cosine'; got 'linear'"),
+    ({"train_reasoner": "first"}, "train_reasoner must be one of 'none', 'last', 'all'; got 'first'"),
+    ({"train_reasoner": "last", "reads": "per_layer"}, 'train_reasoner = "last" needs reads = "final"'),
+    ({"cross_attention": "none", "memory": "shuffled"}, "leave train_reasoner and memory out"),
+    ({"train_share": 0.0}, "train_share must be above 0 and at most 1; got 0.0"),
+    ({"samples": 0}, "samples must be a whole number of at least 1; got 0"),
+    ({"learning_rate": -1.0}, "learning_rate must be above 0"),
+    ({"heads": 3}, "width must be an even multiple of heads"),
+    ({"widht": 8}, "No setting 'widht'. Did you mean 'width'"),
+]
+
+
+@pytest.mark.parametrize(("change", "says"), BAD)
+def test_impossible_settings_are_refused(change: dict, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        TextTrainingConfig.from_settings({**SMALL, **change})
+
+
+def test_what_does_not_fit_together_is_refused(groups: tuple[Group, ...], reasoner: SharedReasoner) -> None:
+    with pytest.raises(ValueError, match="cross_attention = 'all' needs a reasoner; got none"):
+        train_text_models(CONFIG)
+    with pytest.raises(ValueError, match="cross_attention = 'none' needs no reasoner; got one"):
+        train_text_models(PLAIN, reasoner)
+    with pytest.raises(ValueError, match=r"does not know 'dfs'. Did you mean 'bfs'"):
+        train_text_models(replace(CONFIG, algorithms=("dfs",)), reasoner)
+    with pytest.raises(ValueError, match=r"has .* tokens, and the longest bucket is 24"):
+        corpus_of(replace(CONFIG, buckets=(24,)), groups, None)
+    with pytest.raises(ValueError, match="at least 4; got \\(3,\\)"):
+        EvaluationConfig(sizes=(3,))
+    with pytest.raises(FileNotFoundError, match="holds no trained text models"):
+        load_text_models("nowhere")
