@@ -30,7 +30,16 @@ from mechgap.training.transnar import (
     save_text_models,
     train_text_models,
 )
-from mechgap.training.transnar.data import Corpus, Group, Plan, batch_of, corpus_of, draw_groups
+from mechgap.training.transnar.data import (
+    Corpus,
+    Group,
+    Plan,
+    batch_of,
+    corpus_of,
+    draw_groups,
+    load_groups,
+    save_groups,
+)
 from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers, score_by_size, written
 from mechgap.training.transnar.loop import Pair, initial_model, learns, loss_of
 from mechgap.training.transnar.reasoner import layer_steps, questions_asked, shuffled, standing_order
@@ -102,6 +111,16 @@ def test_the_questions_are_those_of_the_text_generator(groups: tuple[Group, ...]
         together = reasoner.together([(reasoner.part(group.algorithm, group.inputs), np.arange(6))], 6)
         again = questions_asked(reasoner, parsed)
         assert jax.tree.all(jax.tree.map(np.array_equal, together, again))
+
+
+def test_drawn_questions_are_kept(tmp_path: Path, groups: tuple[Group, ...]) -> None:
+    save_groups(tmp_path / "questions.safetensors", groups)
+    for again, group in zip(load_groups(tmp_path / "questions.safetensors"), groups, strict=True):
+        assert (again.algorithm, again.size) == (group.algorithm, group.size)
+        np.testing.assert_array_equal(again.starts, group.starts)
+        assert all(map(np.array_equal, again.ids, group.ids))
+        assert list(again.inputs) == list(group.inputs)
+        assert all(np.array_equal(again.inputs[k], x) for k, x in group.inputs.items())
 
 
 def test_every_question_is_seen_once_in_an_epoch(corpus: Corpus) -> None:

@@ -395,6 +395,69 @@ def text_score(
     score_and_print(file, column)
 
 
+transnar = typer.Typer(no_args_is_help=True, help="TransNAR: text models that look at a reasoner. Train and ask them.")
+app.add_typer(transnar, name="transnar")
+
+TransNARFolder = Annotated[Path, typer.Argument(help="Where `mechgap transnar train` kept its results.")]
+AskedHow = Annotated[
+    str, typer.Option(help="Ways to ask besides 'as trained': 'gates shut', 'shuffled', 'plain positions', or all.")
+]
+
+
+@transnar.command("train")
+def transnar_train(
+    preset: Annotated[str, typer.Option(help="tiny (minutes on a CPU), demo, h200, paper, or a TOML file.")] = "tiny",
+    models: Annotated[str | None, typer.Option(help="Only these of the preset, e.g. transformer,transnar.")] = None,
+    folder: Annotated[Path, typer.Option(help="For results; what is finished is not repeated.")] = Path(
+        "runs/transnar"
+    ),
+    reasoner: Annotated[str, typer.Option(help="trained, or compiled: exact networks of programs.")] = "trained",
+    controls: AskedHow = "all",
+    settings: Settings = None,
+) -> None:
+    """Train a reasoner and text models with and without it, ask them, and print the scores."""
+    from mechgap.report.text_models import train_and_print
+    from mechgap.training.config import parse_assignments
+
+    train_and_print(preset, models, folder, reasoner, controls, parse_assignments(settings or []))
+
+
+@transnar.command("eval")
+def transnar_eval(
+    folder: TransNARFolder,
+    controls: AskedHow = "as trained",
+    settings: Settings = None,
+) -> None:
+    """Put questions to trained models and print their scores; settings are sizes, count, seed, together."""
+    from mechgap.report.text_models import eval_and_print
+    from mechgap.training.config import parse_assignments
+
+    eval_and_print(folder, controls, parse_assignments(settings or []))
+
+
+@transnar.command("answer")
+def transnar_answer(
+    folder: TransNARFolder,
+    question: Annotated[
+        str | None, typer.Option(help="Three lines, with \\n between them; by default, what comes from the terminal.")
+    ] = None,
+) -> None:
+    """Answer a question of CLRS-Text by every model in a folder, with the scores of each."""
+    from mechgap.report.text_models import answer_and_print
+
+    answer_and_print(folder, question)
+
+
+@transnar.command("demo")
+def transnar_demo(
+    folder: Annotated[Path | None, typer.Option(help="Trained models; by default those that come along.")] = None,
+) -> None:
+    """Questions, the answers of a Transformer and of TransNAR, and their scores."""
+    from mechgap.report.text_models import demo_and_print
+
+    demo_and_print(folder)
+
+
 @app.command()
 def doctor() -> None:
     """Print versions, devices and folders, and what to do about anything that is wrong."""

@@ -1,8 +1,10 @@
 """What a text model learns from: questions and answers as tokens, drawn once, in batches of one length each."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -12,14 +14,18 @@ from rich.console import Console
 from rich.progress import track
 
 from mechgap.algorithms import text
+from mechgap.algorithms.inputs import DERIVED, completed
 from mechgap.algorithms.text.layout import layout
 from mechgap.algorithms.text.sampling import traces
 from mechgap.algorithms.text.writing import written_pairs
 from mechgap.networks.rotary import plain_positions, randomised_positions
+from mechgap.storage import read_tensors, write_tensors
 from mechgap.trace import Values
+from mechgap.training.config import hashed_name
 from mechgap.training.transnar.config import TextTrainingConfig
 from mechgap.training.transnar.reasoner import Asked, Part, Reasoner
 
+FORMAT = "mechgap.questions/1"
 # What a draw is for, so that no two uses of a seed see the same numbers.
 TO_ORDER, TO_PLACE, TO_VALIDATE = range(3)
 
@@ -106,6 +112,46 @@ def draw_groups(config: TextTrainingConfig, quiet: bool | None = None) -> tuple[
         groups.append(draw_group(name, size, config.samples, config.data_seed))
         if size == config.sizes[-1]:
             jax.clear_caches()  # no tracer serves two algorithms, and thousands of programs would fill the memory
+    return tuple(groups)
+
+
+def kept_groups(config: TextTrainingConfig, folder: str | Path | None, quiet: bool | None = None) -> tuple[Group, ...]:
+    """`draw_groups`, from a file in the folder where they have been drawn before."""
+    if folder is None:
+        return draw_groups(config, quiet)
+    what = [config.algorithms, config.sizes, config.samples, config.data_seed]
+    path = Path(folder) / f"{hashed_name('questions', json.dumps(what))}.safetensors"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_groups(path, draw_groups(config, quiet))
+    return load_groups(path)
+
+
+def save_groups(path: str | Path, groups: Iterable[Group]) -> None:
+    """Write questions as arrays; what follows from other inputs is left out."""
+    tensors, about = {}, []
+    for number, group in enumerate(groups):
+        written = {f"{number}.inputs.{k}": x for k, x in group.inputs.items() if k not in DERIVED}
+        lengths = np.array([len(ids) for ids in group.ids], np.int32)
+        tokens = {"ids": np.concatenate(group.ids), "lengths": lengths, "starts": group.starts}
+        tensors |= {**written, **{f"{number}.{k}": x for k, x in tokens.items()}}
+        about.append([group.algorithm, group.size])
+    write_tensors(path, tensors, {"format": FORMAT, "groups": about, "vocabulary": list(text.VOCABULARY)})
+
+
+def load_groups(path: str | Path) -> tuple[Group, ...]:
+    """Read what `save_groups` wrote."""
+    tensors, about = read_tensors(path, FORMAT)
+    if about["vocabulary"] != list(text.VOCABULARY):
+        raise ValueError(f"{path} was written with other tokens; delete it, and questions are drawn anew.")
+    groups = []
+    for number, (name, size) in enumerate(about["groups"]):
+        start = f"{number}.inputs."
+        given = {k.removeprefix(start): x for k, x in tensors.items() if k.startswith(start)}
+        ends = np.cumsum(tensors[f"{number}.lengths"])[:-1]
+        ids = tuple(np.split(tensors[f"{number}.ids"], ends))
+        inputs = completed(layout(name).algorithm.spec, given, np)
+        groups.append(Group(name, size, inputs, ids, tensors[f"{number}.starts"]))
     return tuple(groups)
 
 

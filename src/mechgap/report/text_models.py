@@ -1,0 +1,177 @@
+"""Text models in a terminal: train a study, ask its models, answer a question, show the demonstration."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from mechgap.algorithms import text
+from mechgap.algorithms.text import Example
+from mechgap.compiler import compile as compile_program
+from mechgap.training.transnar import CompiledReasoner, EvaluationConfig, SharedReasoner, TextModels
+from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers
+from mechgap.training.transnar.study import SCORES, load_study, places_of, read_study, run_study, scored_models
+
+COMPILED, SHARED = "compiled", "trained"
+DEMO = ("results", "transnar-demo")
+COMPILED_FRAMES = 64  # the most steps of an execution that a compiled reasoner has room for, and one more
+
+
+def train_and_print(
+    preset: str, models: str | None, folder: Path, reasoner: str, controls: str, changes: Mapping[str, Any]
+) -> None:
+    """Train what a study lacks, and print the scores."""
+    if reasoner not in (SHARED, COMPILED):
+        raise ValueError(f"The reasoner is {SHARED} or {COMPILED}; got {reasoner!r}.")
+    study, console = read_study(preset, changes, _listed(models)), Console()
+    names = next(iter(study.models.values())).algorithms
+    exact = compiled_reasoner(names) if reasoner == COMPILED else None
+    chosen = _controls(controls)
+    done = run_study(study, folder, reasoner=exact, controls=chosen, watch=lambda said: console.print(said))
+    print_scores({name: result.metrics[SCORES] for name, result in done.items()}, done)
+
+
+def compiled_reasoner(names: Sequence[str], frames: int = COMPILED_FRAMES) -> CompiledReasoner:
+    """The exact networks of some algorithms; one without a program is an error that says what there is."""
+    return CompiledReasoner.of({name: compile_program(name, certify="none") for name in names}, frames)
+
+
+def eval_and_print(folder: Path, controls: str, settings: Mapping[str, Any]) -> None:
+    """Ask the models in a folder, keep the scores there, and print them."""
+    console, evaluation = Console(), EvaluationConfig.from_settings(settings)
+    done, places, chosen = load_study(folder), places_of(folder), _controls(controls)
+    for name, result in done.items():
+        scored_models(places[name], result, evaluation, chosen, lambda said, of=name: console.print(f"{of}: {said}"))
+    print_scores({name: result.metrics[SCORES] for name, result in done.items()}, done)
+
+
+def print_scores(scores: Mapping[str, Mapping[str, Any]], done: Mapping[str, TextModels]) -> None:
+    """The mean over algorithms for every model and way of asking, then the models side by side for every algorithm."""
+    console = Console()
+    console.print(summary_table(scores, done))
+    for size in next(iter(scores.values()))["evaluation"]["sizes"]:
+        console.print(algorithm_table(scores, int(size)))
+
+
+def summary_table(scores: Mapping[str, Mapping[str, Any]], done: Mapping[str, TextModels]) -> Table:
+    """One row per model and way of asking; shape, parse and CLRS at every size."""
+    first = next(iter(scores.values()))
+    sizes = [str(n) for n in first["evaluation"]["sizes"]]
+    table = Table(title="mean over algorithms, in percent: shape / parse / CLRS", title_justify="left")
+    for column in ("model", "asked", "seeds", "parameters", *(f"n = {n}" for n in sizes), "s"):
+        table.add_column(column)
+    for name, found in scores.items():
+        count = f"{done[name].manifest['parameters'] / 1e6:.2f} M"
+        for asked, runs in found["models"].items():
+            cells = [_mean_cell([run["by_size"][n][-1] for run in runs]) for n in sizes]
+            seconds = np.mean([run["seconds"] for run in runs])
+            table.add_row(name, asked, str(len(runs)), count, *cells, f"{seconds:.1f}")
+    others = {
+        label: found[key]
+        for found in scores.values()
+        for key, label in (("reasoner", "the reasoner alone"), ("exact", "the algorithm itself"))
+        if key in found
+    }
+    for label, run in others.items():
+        cells = [_mean_cell([run["by_size"][n][-1]]) for n in sizes]
+        table.add_row(label, "", "", "", *cells, f"{run['seconds']:.1f}")
+    floors = [f"{100 * first['exact']['by_size'][n][-1]['floor']:.1f}" for n in sizes]
+    table.add_row("best constant answer", "", "", "", *floors, "")
+    return table
+
+
+def algorithm_table(scores: Mapping[str, Mapping[str, Any]], size: int) -> Table:
+    """CLRS scores by algorithm, with the floor beside them."""
+    table = Table(title=f"CLRS score at n = {size}, in percent (shape)", title_justify="left")
+    for column in ("algorithm", *scores, "floor"):
+        table.add_column(column)
+    floors = {row["name"]: row["floor"] for row in next(iter(scores.values()))["exact"]["by_size"][str(size)]}
+    for name, floor in floors.items():
+        cells = []
+        for found in scores.values():
+            runs = found["models"]["as trained"]
+            rows = [row for run in runs for row in run["by_size"][str(size)] if row["name"] == name]
+            clrs, shape = (100 * np.mean([row[key] for row in rows]) for key in ("clrs", "shape"))
+            cells.append(f"{clrs:.1f} ({shape:.0f})" if rows else "")
+        table.add_row(name, *cells, f"{100 * floor:.1f}")
+    return table
+
+
+def answer_and_print(folder: Path, question: str | None) -> None:
+    """The answers of all models in a folder to one question, and of its reasoner, with their scores."""
+    asked = sys.stdin.read() if question is None else question.replace("\\n", "\n")
+    asked = asked.rstrip("\n") + "\n"
+    right = text.right_answers([text.parse(asked)])[0]
+    parsed = text.parse(asked)
+    print_answers(load_study(folder), [Example(asked, right, parsed.algorithm, parsed.nodes)])
+
+
+def print_answers(done: Mapping[str, TextModels], examples: Sequence[Example]) -> None:
+    """Questions, what every model answers, and the three scores."""
+    console = Console(highlight=False)
+    said = {n: answers(r.models[0], r.config, r.reasoners[0], examples) for n, r in done.items()}
+    reasoner = next((r.reasoners[0] for r in done.values() if isinstance(r.reasoners[0], SharedReasoner)), None)
+    if reasoner is not None and all(e.algorithm in reasoner.algorithms for e in examples):
+        said["reasoner"] = reasoner_answers(reasoner, [text.parse(e.question) for e in examples], len(examples))
+    for number, example in enumerate(examples):
+        console.print(example.question.rstrip(), markup=False)
+        table = Table(show_edge=False)
+        for column in ("", "answer", "shape", "parse", "CLRS"):
+            table.add_column(column, overflow="fold")
+        table.add_row("right", _plain(example.answer), "", "", "")
+        for name, all_answers in said.items():
+            found = text.score(all_answers[number], example)
+            table.add_row(name, _plain(all_answers[number]), *(f"{x:.2f}" for x in found))
+        console.print(table)
+
+
+def demo_and_print(folder: Path | None) -> None:
+    """Models that were trained before: eight questions of every algorithm at n = 10, 12 and 14, and their scores."""
+    place = folder or demo_folder()
+    if place is None:
+        raise FileNotFoundError(
+            "The demonstration needs trained models, which are not part of this version. Train them on an accelerator "
+            "with: mechgap transnar train --preset demo --folder FOLDER; then: mechgap transnar demo --folder FOLDER. "
+            "Small ones take minutes on a CPU: mechgap transnar train --preset tiny"
+        )
+    done = load_study(place)
+    evaluation = EvaluationConfig(sizes=(10, 12, 14), count=8)
+    config = next(iter(done.values())).config
+    print_answers(done, [text.sample(name, 10, 1, seed=evaluation.seed)[0] for name in config.algorithms[:3]])
+    scores = {name: evaluate(result, evaluation) for name, result in done.items()}
+    print_scores(scores, done)
+
+
+def demo_folder() -> Path | None:
+    """Where the demonstration's models lie, if they do."""
+    for start in (Path(str(files("mechgap"))).parents[1], Path.cwd()):
+        place = start.joinpath(*DEMO)
+        if place.is_dir():
+            return place
+    return None
+
+
+def _mean_cell(rows: Sequence[Mapping[str, Any]]) -> str:
+    shares = [100 * np.mean([row[key] for row in rows]) for key in ("shape", "parse", "clrs")]
+    return " / ".join(f"{share:.1f}" for share in shares)
+
+
+def _plain(answer: str) -> str:
+    return answer.strip().replace("[", "\\[")
+
+
+def _listed(names: str | None) -> list[str]:
+    return [] if names is None else [name.strip() for name in names.split(",")]
+
+
+def _controls(names: str) -> list[str]:
+    chosen = list(CONTROLS) if names == "all" else _listed(names)
+    unknown = [name for name in chosen if name not in CONTROLS]
+    if unknown:
+        raise ValueError(f"Ways to ask are {', '.join(map(repr, CONTROLS))}, or all; got {unknown[0]!r}.")
+    return chosen if "as trained" in chosen else ["as trained", *chosen]
