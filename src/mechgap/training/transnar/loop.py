@@ -122,6 +122,7 @@ def train_one(
     plan, optimiser = Plan(config, corpus, seed), optimiser_of(config, Plan(config, corpus, seed).steps)
     whole = Pair(initial_model(config, reasoner, seed), reasoner)
     weights, fixed = eqx.partition(whole, learns(config, whole))
+    weights = jax.tree.map(jnp.array, weights)  # copies: a step writes over them, and others have the reasoner, too
     state = (weights, optimiser.init(weights))
     advance = step_of(config, optimiser)
     step, losses, state = _resumed(place, seed, state)
@@ -174,14 +175,14 @@ def optimiser_of(config: TextTrainingConfig, steps: int) -> optax.GradientTransf
 def step_of(config: TextTrainingConfig, optimiser: optax.GradientTransformation) -> Callable:
     """(state, what does not learn, batch) -> (state, loss), compiled for every length once."""
 
-    @eqx.filter_jit(donate="first")
-    def advance(state: tuple, rest: tuple) -> tuple[tuple, Array]:
-        (weights, moments), (fixed, batch) = state, rest
+    @eqx.filter_jit(donate="all-except-first")
+    def advance(rest: tuple, state: tuple) -> tuple[tuple, Array]:
+        (fixed, batch), (weights, moments) = rest, state
         value, gradient = jax.value_and_grad(lambda w: loss_of(config, eqx.combine(w, fixed), batch))(weights)
         change, moments = optimiser.update(gradient, moments, weights)
         return (optax.apply_updates(weights, change), moments), value
 
-    return lambda state, fixed, batch: advance(state, (fixed, batch))
+    return lambda state, fixed, batch: advance((fixed, batch), state)
 
 
 def loss_of(config: TextTrainingConfig, pair: Pair, batch: Batch) -> Float[Array, ""]:
