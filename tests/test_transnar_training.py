@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import mechgap.training.transnar.loop as loop
 from mechgap.algorithms import algorithm, text
+from mechgap.cli import app
 from mechgap.compiler import compile as compile_program
 from mechgap.networks.cross_attention import Memory
 from mechgap.networks.slots import SharedNet
+from mechgap.report import text_models
 from mechgap.trace import Stage
 from mechgap.training.data import processed
 from mechgap.training.multi_task import MultiTaskConfig
@@ -43,6 +47,7 @@ from mechgap.training.transnar.data import (
 from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers, score_by_size, written
 from mechgap.training.transnar.loop import Pair, initial_model, learns, loss_of
 from mechgap.training.transnar.reasoner import layer_steps, questions_asked, shuffled, standing_order
+from mechgap.training.transnar.study import PRESETS, load_study, read_study
 
 SMALL = {
     "algorithms": ("bfs", "minimum"),
@@ -360,6 +365,67 @@ def test_an_untrained_reasoner_answers_in_the_right_shape(reasoner: SharedReason
     examples = [*text.sample("bfs", 5, 2), *text.sample("minimum", 4, 1)]
     said = reasoner_answers(reasoner, [text.parse(e.question) for e in examples], together=4)
     assert all(text.score(a, e).shape == 1 for a, e in zip(said, examples, strict=True))
+
+
+# Commands
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_can_be_read(preset: str) -> None:
+    study = read_study(preset, {"reasoner.hidden": 24, "evaluation.count": 3, "seeds": 5})
+    assert study.reasoner.network.hidden == 24
+    assert study.reasoner.network.hint_mode == "none"
+    assert study.evaluation.count == 3
+    assert {"transformer", "transnar"} <= set(study.models)
+    for config in study.models.values():
+        assert config.seeds == 5
+        assert set(config.algorithms) <= set(study.reasoner.algorithms)
+        assert max(config.sizes) <= max(study.reasoner.sizes)
+
+
+def test_the_paper_recipe_is_the_papers() -> None:
+    config = read_study("paper").models["transnar"]
+    recipe = (config.learning_rate, config.epochs, config.samples, config.train_share, config.seeds, config.batch(128))
+    assert recipe == (1e-4, 7, 10_000, 0.7, 4, 256)
+    assert len(config.algorithms) == 30
+
+
+def test_unknown_studies_and_models_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"No preset 'tiney'. Did you mean 'tiny'"):
+        read_study("tiney")
+    with pytest.raises(ValueError, match=r"has no model 'transformre'. Did you mean 'transformer'"):
+        read_study("tiny", models=["transformre"])
+    (tmp_path / "my.toml").write_text("[trainig]\nsteps = 3\n")
+    with pytest.raises(ValueError, match="A study has the tables .*; got 'trainig'"):
+        read_study(str(tmp_path / "my.toml"))
+    with pytest.raises(FileNotFoundError, match="holds neither a study nor trained text models"):
+        load_study(tmp_path)
+
+
+def test_the_demonstration_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_models, "demo_folder", lambda: None)
+    with pytest.raises(FileNotFoundError, match="mechgap transnar train --preset demo"):
+        text_models.demo_and_print(None)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("compile_well")
+def test_the_commands_train_ask_and_answer(tmp_path: Path) -> None:
+    small = ["reasoner.steps=2", "reasoner.pool=4", "steps=4", "warmup=1", "samples=4", "evaluation.count=2"]
+    settings = [word for setting in small for word in ("--set", setting)]
+    run = partial(CliRunner().invoke, app, catch_exceptions=False)
+    trained = run(["transnar", "train", "--folder", str(tmp_path), *settings])
+    assert trained.exit_code == 0
+    for said in ("transformer", "transnar", "gates shut", "the reasoner alone", "best constant answer"):
+        assert said in trained.output
+    asked = run(["transnar", "eval", str(tmp_path), "--set", "sizes=[4]", "--set", "count=2"])
+    assert asked.exit_code == 0
+    assert "n = 4" in asked.output
+    question = "minimum:\nkey: [0.5 0.25 0.75]\nmin:\n"
+    answered = run(["transnar", "answer", str(tmp_path)], input=question)
+    assert answered.exit_code == 0
+    assert "right" in answered.output
+    assert "reasoner" in answered.output
 
 
 # What is refused

@@ -28,7 +28,7 @@ from mechgap.training.transnar.result import TextModels
 
 ROOMS = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 ANSWERS = (16, 32, 64, 128, 192, 256, 384, 512, 768, 1024)
-MOST_AT_ONCE = 4096  # decoded tokens' worth of cache rows: longer prompts are answered fewer at a time
+TOKENS_AT_ONCE = 65_536  # long questions are answered fewer at a time
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def answers(
     evaluation, said = evaluation or EvaluationConfig(), [""] * len(examples)
     rng = np.random.default_rng(evaluation.position_seed)
     for (room, new), places in _by_room(examples, config.context).items():
-        size = max(1, min(evaluation.together, MOST_AT_ONCE * 16 // (room + new)))
+        size = max(1, min(evaluation.together, TOKENS_AT_ONCE // (room + new)))
         order = rng.permutation(places)  # neighbours are questions of any kind, which the shuffled control needs
         for start in range(0, len(order), size):
             rows = np.resize(order[start : start + size], size)
@@ -194,8 +194,13 @@ class Scores:
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
-        rows = {str(n): [asdict(row) for row in rows] for n, rows in self.by_size.items()}
+        rows = {str(n): [_plain(row) for row in rows] for n, rows in self.by_size.items()}
         return {"by_size": rows, "seconds": round(self.seconds, 3)}
+
+
+def _plain(row: ScoreRow) -> dict[str, Any]:
+    """JSON has no number for the error of a single answer."""
+    return {name: None if value != value else value for name, value in asdict(row).items()}
 
 
 def scored(answer: Callable[[], list[str]], examples: Sequence[Example]) -> Scores:
