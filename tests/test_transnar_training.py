@@ -396,7 +396,7 @@ def test_unknown_studies_and_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"has no model 'transformre'. Did you mean 'transformer'"):
         read_study("tiny", models=["transformre"])
     (tmp_path / "my.toml").write_text("[trainig]\nsteps = 3\n")
-    with pytest.raises(ValueError, match="A study has the tables .*; got 'trainig'"):
+    with pytest.raises(ValueError, match=r"A study has the tables .*; got 'trainig'"):
         read_study(str(tmp_path / "my.toml"))
     with pytest.raises(FileNotFoundError, match="holds neither a study nor trained text models"):
         load_study(tmp_path)
