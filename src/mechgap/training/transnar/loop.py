@@ -84,7 +84,7 @@ def train_text_models(
     drawn = time.perf_counter() - began
     trained = [train_one(config, corpus, reasoner, seed, place, quiet) for seed in config.seed_range]
     models = tuple(one.pair.model for one in trained)
-    validation = [validation_loss(config, corpus, one.pair, quiet) for one in trained]
+    validation = [validation_loss(config, corpus, one.pair) for one in trained]
     learned = config.train_reasoner != "none"
     result = TextModels(
         config,
@@ -119,7 +119,8 @@ def train_one(
     quiet: bool | None = None,
 ) -> Trained:
     """The model of one seed."""
-    plan, optimiser = Plan(config, corpus, seed), optimiser_of(config, Plan(config, corpus, seed).steps)
+    plan = Plan(config, corpus, seed)
+    optimiser = optimiser_of(config, plan.steps)
     whole = Pair(initial_model(config, reasoner, seed), reasoner)
     weights, fixed = eqx.partition(whole, learns(config, whole))
     weights = jax.tree.map(jnp.array, weights)  # copies: a step writes over them, and others have the reasoner, too
@@ -213,7 +214,7 @@ def mean_where(x: Float[Array, "*shape"], where: Bool[Array, "*shape"]) -> Float
     return jnp.sum(jnp.where(where, x, 0)) / jnp.maximum(jnp.sum(where), 1)
 
 
-def validation_loss(config: TextTrainingConfig, corpus: Corpus, pair: Pair, quiet: bool | None = None) -> float | None:
+def validation_loss(config: TextTrainingConfig, corpus: Corpus, pair: Pair) -> float | None:
     """The mean loss on questions that were held out, of some of the batches; None where there are none."""
     if not corpus.validation:
         return None
