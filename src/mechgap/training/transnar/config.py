@@ -80,8 +80,6 @@ class TextTrainingConfig:
     precision: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("algorithms", "sizes", "buckets"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.algorithms == ("all",):
             object.__setattr__(self, "algorithms", text.ALGORITHMS)
         problems = [*self._bad_counts(), *self._bad_choices()]
@@ -93,7 +91,7 @@ class TextTrainingConfig:
     def from_settings(cls, settings: Mapping[str, Any]) -> "TextTrainingConfig":
         """A config from names and values; an unknown name is an error."""
         check_names([name for name in settings if name != "algorithms"], [f.name for f in fields(cls)])
-        return cls(**settings)
+        return cls(**_tuples(settings))
 
     def model(self, node_width: int, edge_width: int) -> TransNARConfig:
         """The architecture, for a reasoner of these widths."""
@@ -197,7 +195,6 @@ class EvaluationConfig:
     together: int = 64
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sizes", tuple(self.sizes))
         problems = [
             f"{name} must be a whole number of at least 1; got {getattr(self, name)!r}."
             for name in ("count", "together")
@@ -212,7 +209,12 @@ class EvaluationConfig:
     def from_settings(cls, settings: Mapping[str, Any]) -> "EvaluationConfig":
         """A config from names and values; an unknown name is an error."""
         check_names(settings, [f.name for f in fields(cls)])
-        return cls(**settings)
+        return cls(**_tuples(settings))
+
+
+def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """TOML and JSON have lists."""
+    return {name: tuple(x) if isinstance(x, list) else x for name, x in settings.items()}
 
 
 def _whole(value: object, least: int) -> bool:

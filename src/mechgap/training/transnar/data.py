@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, UInt8
 from rich.console import Console
 from rich.progress import track
 
@@ -59,7 +59,7 @@ class Group:
     algorithm: str
     size: int
     inputs: Values
-    ids: tuple[Int[np.ndarray, " _"], ...]
+    ids: tuple[UInt8[np.ndarray, " _"], ...]
     starts: Int[np.ndarray, " samples"]
 
 

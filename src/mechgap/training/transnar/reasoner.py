@@ -100,7 +100,7 @@ class Reasoner(eqx.Module):
         """
 
     def together(
-        self, parts: Sequence[tuple[Part, Int[np.ndarray, " rows"]]], count: int, nodes: int | None = None
+        self, parts: Sequence[tuple[Part, Int[np.ndarray, " _"]]], count: int, nodes: int | None = None
     ) -> Asked:
         """Questions of several kinds in one batch.
 
