@@ -32,7 +32,7 @@ def train_and_print(
     names = next(iter(study.models.values())).algorithms
     exact = compiled_reasoner(names) if reasoner == COMPILED else None
     chosen = _controls(controls)
-    done = run_study(study, folder, reasoner=exact, controls=chosen, watch=lambda said: console.print(said))
+    done = run_study(study, folder, reasoner=exact, controls=chosen, watch=console.print)
     print_scores({name: result.metrics[SCORES] for name, result in done.items()}, done)
 
 
@@ -46,7 +46,8 @@ def eval_and_print(folder: Path, controls: str, settings: Mapping[str, Any]) -> 
     console, evaluation = Console(), EvaluationConfig.from_settings(settings)
     done, places, chosen = load_study(folder), places_of(folder), _controls(controls)
     for name, result in done.items():
-        scored_models(places[name], result, evaluation, chosen, lambda said, of=name: console.print(f"{of}: {said}"))
+        console.print(name)
+        scored_models(places[name], result, evaluation, chosen, console.print)
     print_scores({name: result.metrics[SCORES] for name, result in done.items()}, done)
 
 

@@ -129,7 +129,8 @@ def kept_groups(config: TextTrainingConfig, folder: str | Path | None, quiet: bo
 
 def save_groups(path: str | Path, groups: Iterable[Group]) -> None:
     """Write questions as arrays; what follows from other inputs is left out."""
-    tensors, about = {}, []
+    tensors: Values = {}
+    about = []
     for number, group in enumerate(groups):
         written = {f"{number}.inputs.{k}": x for k, x in group.inputs.items() if k not in DERIVED}
         lengths = np.array([len(ids) for ids in group.ids], np.int32)

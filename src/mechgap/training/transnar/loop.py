@@ -235,8 +235,9 @@ def check_pair(config: TextTrainingConfig, reasoner: Reasoner | None) -> None:
         raise ValueError(
             f"A model with cross_attention = {config.cross_attention!r} needs {wanted} reasoner; got {given}."
         )
-    for name in config.algorithms if reasoner is not None else ():
-        reasoner.number(name)
+    if reasoner is not None:
+        for name in config.algorithms:
+            reasoner.number(name)
 
 
 def digest(reasoner: Reasoner | None) -> str:

@@ -158,7 +158,7 @@ class SharedReasoner(Reasoner):
     def of(cls, trained: MultiTask | str | Path, seed: int = 0) -> "SharedReasoner":
         """The network of one seed of a training, or of its folder."""
         result = trained if isinstance(trained, MultiTask) else load_multi_task(trained)
-        return cls(result.member(seed), int(result.manifest["frames"]))
+        return cls(net=result.member(seed), frames=int(result.manifest["frames"]))
 
     @property
     def slots(self) -> Slots:
@@ -249,7 +249,7 @@ class CompiledReasoner(Reasoner):
         found = sorted({network.config.hidden for network in networks.values()})
         if len(found) != 1:
             raise ValueError(f"All networks of a reasoner must have one width; got {found}. Compile with hidden=128.")
-        return cls(networks, frames, tuple(one.program for one in compiled.values()))
+        return cls(networks=networks, frames=frames, programs=tuple(one.program for one in compiled.values()))
 
     @property
     def slots(self) -> Slots:

@@ -124,11 +124,11 @@ def load_reasoner(path: str | Path) -> Reasoner:
     if about["programs"] is None:
         slots, config = Slots(tuple(specs.items())), NetConfig(**about["configs"][""])
         net = eqx.filter_eval_shape(lambda key: SharedNet.init(slots, config, key=key), jax.random.key(0))
-        skeleton = SharedReasoner(net, about["frames"])
+        skeleton = SharedReasoner(net=net, frames=about["frames"])
     else:
         networks = {name: skeleton_of(spec, NetConfig(**about["configs"][name])) for name, spec in specs.items()}
         programs = tuple(program(name) for name in about["programs"])
-        skeleton = CompiledReasoner(networks, about["frames"], programs)
+        skeleton = CompiledReasoner(networks=networks, frames=about["frames"], programs=programs)
     return renamed(skeleton, arrays, f"The reasoner in {path}")
 
 
