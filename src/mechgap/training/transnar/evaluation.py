@@ -150,7 +150,7 @@ def reasoner_answers(reasoner: SharedReasoner, questions: Sequence[Question], to
     return said
 
 
-def written(reasoner: Reasoner, question: Question, decided: Mapping[str, np.ndarray]) -> str:
+def written(reasoner: Reasoner, question: Question, decided: Mapping[str, Any]) -> str:
     """Decided outputs by slot, of one question, as an answer."""
     slots, key = reasoner.slots.names[question.algorithm], question.inputs.get("key")
     parts = []
@@ -161,7 +161,7 @@ def written(reasoner: Reasoner, question: Question, decided: Mapping[str, np.nda
     return ", ".join(parts) + "\n\n"
 
 
-def _value(variable: Variable, slots: Mapping[str, str], decided: Mapping[str, np.ndarray], n: int) -> np.ndarray:
+def _value(variable: Variable, slots: Mapping[str, str], decided: Mapping[str, Any], n: int) -> np.ndarray:
     mask = slots.get(f"{variable.name}_mask")
     if variable.permutation and mask is not None:  # a matrix in which the first node points to the last one
         pred = np.argmax(decided[slots[variable.name]][:n, :n], axis=-1)
