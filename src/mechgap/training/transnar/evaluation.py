@@ -167,7 +167,7 @@ def _value(variable: Variable, slots: Mapping[str, str], decided: Mapping[str, A
         pred = np.argmax(decided[slots[variable.name]][:n, :n], axis=-1)
         first = int(np.argmax(decided[mask][:n]))
         return np.where(np.arange(n) == first, first, pred)
-    return decided[slots[variable.name]][tuple(slice(size) for size in variable.shape(n))]
+    return np.asarray(decided[slots[variable.name]])[tuple(slice(size) for size in variable.shape(n)) or ...]
 
 
 def _unsaid(variable: Variable, question: Question) -> Any:
