@@ -27,12 +27,13 @@ SETTINGS = {
     "validation": 4,
     "hidden": 8,
 }
+TWO = {"algorithms": ("bfs", "optimal_bst")}
 WITHOUT_HINTS = {"hint_mode": "none", "frames": 4}  # compiled in a fraction of the time
 
 
 @pytest.fixture(scope="module")
 def config() -> MultiTaskConfig:
-    return MultiTaskConfig.from_settings({**SETTINGS, **WITHOUT_HINTS})
+    return MultiTaskConfig.from_settings({**SETTINGS, **TWO, **WITHOUT_HINTS})
 
 
 @pytest.fixture(scope="module")

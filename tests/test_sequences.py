@@ -144,6 +144,7 @@ def test_our_divergence_split() -> None:
     assert f"| random | 16 728 | 4 182 | {whole.atoms:.3f} | {whole.compounds:.3f} |" in documented
 
 
+@pytest.mark.slow
 def test_the_split_depends_on_its_seed_alone() -> None:
     first, other = divergence_split(0), divergence_split(1)
     divergence_split.cache_clear()
