@@ -462,7 +462,9 @@ def test_unsettled_values_do_not_reach_registers() -> None:
     assert compare(compiled, meant, compiled.run_like(meant)).wrong == 0
 
 
-@pytest.mark.parametrize("span", [0.5, 1.0, 4.0, 10.0])
+@pytest.mark.parametrize(
+    "span", [0.5, pytest.param(1.0, marks=pytest.mark.slow), 4.0, pytest.param(10.0, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("max_nodes", [16, 1024])
 def test_edges_of_any_weight_are_weighed(span: float, max_nodes: int) -> None:
     spec = mg.program("dijkstra").spec

@@ -122,6 +122,7 @@ def test_a_derivation_makes_its_command(command: str) -> None:
     assert written(derivation(command)) == command
 
 
+@pytest.mark.slow
 def test_our_divergence_split() -> None:
     """Atoms are alike and compounds are not; a random split of the same size has both alike."""
     task = scan_task("divergence")
