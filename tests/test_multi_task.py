@@ -87,6 +87,7 @@ def test_the_loss_is_that_of_the_algorithms_own_networks(change: dict) -> None:
         padded = together(jnp.array([number]), jax.tree.map(lambda x: x[None], samples))
         alone = _alone(net, number, source.spec, samples, frames)
         np.testing.assert_allclose(padded, alone, rtol=1e-5, err_msg=source.algorithm.name)
+    assert together._cache_size() == 1  # one compilation for all algorithms
 
 
 def _alone(net: SharedNet, number: int, spec: Spec, samples: Pool, frames: int) -> jax.Array:

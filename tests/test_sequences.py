@@ -38,8 +38,8 @@ from mechgap.report.paper import alta
 from mechgap.report.paper.alta import alta_items, alta_table, printed_numbers, run_alta_item
 from mechgap.report.paper.document import document
 from mechgap.training.checkpoint import write_json
+from mechgap.training.many import Recipe, Trained, train_many
 from mechgap.training.sequences.end_to_end import ParitySize, draw_bits, parity_logits, predictions, train_parity
-from mechgap.training.sequences.many import Recipe, Trained, train_many
 from mechgap.training.sequences.probed import Executions, ProbedSize, run_probed, train_probed
 from mechgap.training.sequences.scan import BEGIN, END, Commands, ScanSize, action_logits, scan_right, train_scan
 from mechgap.training.sequences.supervise import MlpSize, smallest_steps, supervise, vector_accuracy, with_mlp
