@@ -449,7 +449,9 @@ def test_separate_layers_equal_shared_ones(name: str, text: str) -> None:
     assert not mine.used_undefined.any()
 
 
-@pytest.mark.parametrize("name", ["addition", "parity_sum_mod_2", "sort"])
+@pytest.mark.parametrize(
+    "name", ["parity_sum_mod_2", *(pytest.param(n, marks=pytest.mark.slow) for n in ("addition", "sort"))]
+)
 def test_sparse_layers_equal_dense_ones(name: str, tmp_path: Path) -> None:
     rng = random.Random(5)
     inputs = [PROGRAMS[name].encode(ORACLES[name][0](rng)) for _ in range(20)]

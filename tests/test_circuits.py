@@ -46,6 +46,13 @@ NAMES = (
     "task_scheduling",
     "topological_sort",
 )
+
+
+def some(*names: str) -> list:
+    """All programs, of which the default tests run these."""
+    return [name if name in names else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
+
+
 REGULAR = ("binary_search",)  # calculates with positions
 COMPILED = {name: mg.compile(name, hidden=128, max_nodes=64, certify="none") for name in NAMES}
 ORACLE = Path(__file__).parents[1] / ".oracle" / "bin" / "python"
@@ -69,7 +76,7 @@ def check(compiled: mg.Compiled, inputs: dict[str, np.ndarray]) -> int:
     return result.near
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", some("dfs", "dijkstra", "minimum", "insertion_sort", "binary_search", "bubble_sort"))
 def test_reference_interpreter_and_network_agree(name: str) -> None:
     inputs = drawn(name, 5, 40)
     assert check(COMPILED[name], inputs) == 0
@@ -99,7 +106,7 @@ def test_random_positions(name: str) -> None:
     check(compiled, {**drawn(name, 16, 20), "pos": pos})
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", some("dijkstra", "insertion_sort", "binary_search"))
 def test_the_certificate_counts_heads_micro_steps_and_channels(name: str) -> None:
     compiled = mg.compile(name, hidden=128, max_nodes=8)
     assert compiled.certificate.ok, str(compiled.certificate)
@@ -455,7 +462,9 @@ def test_unsettled_values_do_not_reach_registers() -> None:
     assert compare(compiled, meant, compiled.run_like(meant)).wrong == 0
 
 
-@pytest.mark.parametrize("span", [0.5, 1.0, 4.0, 10.0])
+@pytest.mark.parametrize(
+    "span", [0.5, pytest.param(1.0, marks=pytest.mark.slow), 4.0, pytest.param(10.0, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("max_nodes", [16, 1024])
 def test_edges_of_any_weight_are_weighed(span: float, max_nodes: int) -> None:
     spec = mg.program("dijkstra").spec

@@ -92,6 +92,10 @@ def test_sweep_hands_its_shards_to_slurm(study: str, folder: Path, submitit: typ
 
 
 MISTAKES = [
+    (("train",), "Give one algorithm, e.g. mechgap train bfs, or several"),
+    (("train", "bfs", "--algorithms", "all"), "Give one algorithm, e.g. mechgap train bfs, or several"),
+    (("train", "--algorithms", "bfs,bsf"), "No algorithm 'bsf'. Did you mean 'bfs'"),
+    (("train", "--algorithms", "all", "--seeds", "0"), "seeds must be a whole number of at least 1; got 0"),
     (("train", "bsf"), "No algorithm 'bsf'. Did you mean 'bfs'"),
     (("train", "bfs", "--seeds", "0"), "seeds must be a whole number, 1 or more; got 0"),
     (("train", "bfs", "--set", "hiden=4"), "No setting 'hiden'. Did you mean 'hidden'"),

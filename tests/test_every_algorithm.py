@@ -71,7 +71,23 @@ def test_a_sample_does_not_depend_on_the_others(name: str) -> None:
     assert mg.algorithm(name).trace(**given(changed)).differences(changed) == {}
 
 
-@pytest.mark.parametrize("name", mg.algorithm_names())
+# One of each family; the training path of the others is compiled in `make test-all`.
+FAMILIES = (
+    "bellman_ford",
+    "bfs",
+    "binary_search",
+    "dfs",
+    "dijkstra",
+    "graham_scan",
+    "heapsort",
+    "kmp_matcher",
+    "lcs_length",
+)
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in FAMILIES else pytest.param(n, marks=pytest.mark.slow) for n in mg.algorithm_names()]
+)
 def test_float32_with_room_to_spare_decides_as_float64_on_a_grid(name: str) -> None:
     """Where no comparison is a near-tie, the training path agrees with the conformance path, frame by frame."""
     algorithm, trace = mg.algorithm(name), traced(name)

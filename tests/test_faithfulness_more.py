@@ -179,7 +179,8 @@ def test_noise_hurts_the_compiled_network_and_none_does_not(compiled: mg.Compile
     assert found["1"] < 0.9
 
 
-@pytest.mark.parametrize("name", [pytest.param("bfs", marks=pytest.mark.slow), "bellman_ford"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bfs", "bellman_ford"])
 def test_other_forms_of_a_compiled_network_compute_the_same(name: str) -> None:
     made = mg.compile(name, hidden=40, certify="none")
     config = TrainConfig(algorithm=name, sizes=(5,))

@@ -400,6 +400,7 @@ def test_figures_are_saved_in_three_formats(tmp_path: Path) -> None:
     assert all(p.stat().st_size > 1000 for p in (tmp_path / "figures").iterdir())
 
 
+@pytest.mark.slow
 def test_the_page_of_a_large_ensemble_is_small(tmp_path: Path) -> None:
     run = write_folder(tmp_path / "run", seeds=128, n=16, steps=9, samples=4)
     write_report([run], tmp_path / "report.html")

@@ -27,12 +27,13 @@ SETTINGS = {
     "validation": 4,
     "hidden": 8,
 }
+TWO = {"algorithms": ("bfs", "optimal_bst")}
 WITHOUT_HINTS = {"hint_mode": "none", "frames": 4}  # compiled in a fraction of the time
 
 
 @pytest.fixture(scope="module")
 def config() -> MultiTaskConfig:
-    return MultiTaskConfig.from_settings({**SETTINGS, **WITHOUT_HINTS})
+    return MultiTaskConfig.from_settings({**SETTINGS, **TWO, **WITHOUT_HINTS})
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +87,7 @@ def test_the_loss_is_that_of_the_algorithms_own_networks(change: dict) -> None:
         padded = together(jnp.array([number]), jax.tree.map(lambda x: x[None], samples))
         alone = _alone(net, number, source.spec, samples, frames)
         np.testing.assert_allclose(padded, alone, rtol=1e-5, err_msg=source.algorithm.name)
+    assert together._cache_size() == 1  # one compilation for all algorithms
 
 
 def _alone(net: SharedNet, number: int, spec: Spec, samples: Pool, frames: int) -> jax.Array:

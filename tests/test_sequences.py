@@ -38,8 +38,8 @@ from mechgap.report.paper import alta
 from mechgap.report.paper.alta import alta_items, alta_table, printed_numbers, run_alta_item
 from mechgap.report.paper.document import document
 from mechgap.training.checkpoint import write_json
+from mechgap.training.many import Recipe, Trained, train_many
 from mechgap.training.sequences.end_to_end import ParitySize, draw_bits, parity_logits, predictions, train_parity
-from mechgap.training.sequences.many import Recipe, Trained, train_many
 from mechgap.training.sequences.probed import Executions, ProbedSize, run_probed, train_probed
 from mechgap.training.sequences.scan import BEGIN, END, Commands, ScanSize, action_logits, scan_right, train_scan
 from mechgap.training.sequences.supervise import MlpSize, smallest_steps, supervise, vector_accuracy, with_mlp
@@ -122,6 +122,7 @@ def test_a_derivation_makes_its_command(command: str) -> None:
     assert written(derivation(command)) == command
 
 
+@pytest.mark.slow
 def test_our_divergence_split() -> None:
     """Atoms are alike and compounds are not; a random split of the same size has both alike."""
     task = scan_task("divergence")
@@ -144,6 +145,7 @@ def test_our_divergence_split() -> None:
     assert f"| random | 16 728 | 4 182 | {whole.atoms:.3f} | {whole.compounds:.3f} |" in documented
 
 
+@pytest.mark.slow
 def test_the_split_depends_on_its_seed_alone() -> None:
     first, other = divergence_split(0), divergence_split(1)
     divergence_split.cache_clear()

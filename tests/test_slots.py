@@ -1,5 +1,6 @@
 """Many algorithms in one network: each of them runs as in a network of its own."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,12 +19,19 @@ def slots_of(names: tuple[str, ...]) -> Slots:
     return Slots(tuple((name, mg.algorithm(name).spec) for name in names))
 
 
-@pytest.mark.parametrize("name", FEW)
-def test_an_algorithm_runs_in_its_slots_as_in_a_network_of_its_own(name: str) -> None:
+@pytest.fixture(scope="module")
+def untrained() -> SharedNet:
+    return eqx.filter_jit(lambda key: SharedNet.init(slots_of(FEW), CONFIG, key=key))(jax.random.key(2))
+
+
+@pytest.mark.parametrize(
+    "name", ["bfs", "heapsort", *(pytest.param(n, marks=pytest.mark.slow) for n in FEW[1:] if n != "heapsort")]
+)
+def test_an_algorithm_runs_in_its_slots_as_in_a_network_of_its_own(name: str, untrained: SharedNet) -> None:
     slots = slots_of(FEW)
     trace = mg.algorithm(name).benchmark_sampler(1, 4, 2).next()
-    own = ClrsNet.init(trace.spec, CONFIG, key=jax.random.key(1))
-    shared = SharedNet.init(slots, CONFIG, key=jax.random.key(2)).with_network(name, own)
+    own = eqx.filter_jit(lambda key: ClrsNet.init(trace.spec, CONFIG, key=key))(jax.random.key(1))
+    shared = untrained.with_network(name, own)
     number, steps = slots.algorithms.index(name), min(trace.steps, 6)
     sample = trace.take([0])
     given = {stage: {k: jnp.asarray(x[0]) for k, x in sample.values(stage).items()} for stage in (Stage.INPUT,)}

@@ -28,7 +28,7 @@ QUICK = {
         "graham_scan_default",
         "segments_intersect_default",
         "bfs_mpnn",
-        "insertion_sort_triplet_gmpnn",
+        "bfs_triplet_gmpnn",
     ),
 }
 PADDED = (("bfs_encoded_decoded_norm", "float32"), ("graham_scan_default", "float64"))

@@ -149,11 +149,11 @@ def train(
     from mechgap.training.config import parse_assignments
 
     if (algorithm is None) == (algorithms is None):
-        raise typer.BadParameter("give one algorithm, or several by --algorithms.")
+        raise ValueError("Give one algorithm, e.g. mechgap train bfs, or several: mechgap train --algorithms bfs,dfs.")
     named = {} if processor is None else {"processor": processor}
     given = {"steps": steps, **named, **parse_assignments(settings or [])}
     if algorithms is not None:
-        train_together_and_print(algorithms, folder, {"seeds": seeds or 1, **given})
+        train_together_and_print(algorithms, folder, {"seeds": 1 if seeds is None else seeds, **given})
     else:
         train_and_print(str(algorithm), folder, {"seeds": 8 if seeds is None else seeds, **given})
 

@@ -88,12 +88,12 @@ def _chains(p: Array, sweeps: int) -> tuple[Array, Array]:
 
             none = jnp.full(shape, jnp.inf, p.dtype), jnp.zeros(shape, jnp.int32)
             best = jax.lax.fori_loop(0, span, try_split, none)
-            to_the_end = [jnp.pad(x, ((0, sweeps - 1 - last), (0, 0), (0, 0)), mode="edge")[None] for x in best]
-            at = (span, first, 0, 0)
-            return (
-                jax.lax.dynamic_update_slice(cost, to_the_end[0], at),
-                jax.lax.dynamic_update_slice(split, to_the_end[1], at),
-            )
+
+            def written(table: Array, x: Array) -> Array:
+                to_the_end = jnp.pad(x, ((0, sweeps - 1 - last), (0, 0), (0, 0)), mode="edge")[None]
+                return jax.lax.dynamic_update_slice(table, to_the_end, (span, first, 0, 0))
+
+            return written(cost, best[0]), written(split, best[1])
 
         return jax.lax.fori_loop(low, high, of_span, tables) if last >= first else tables
 

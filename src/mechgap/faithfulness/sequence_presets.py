@@ -9,8 +9,8 @@ from typing import Any
 from mechgap.algorithms.inputs import nearest
 from mechgap.programs.tasks import Task, parity_task
 from mechgap.training.config import parse_toml
+from mechgap.training.many import Recipe
 from mechgap.training.sequences.end_to_end import ParitySize
-from mechgap.training.sequences.many import Recipe
 from mechgap.training.sequences.probed import ProbedSize
 from mechgap.training.sequences.scan import ScanSize
 from mechgap.training.sequences.supervise import MlpSize

@@ -31,8 +31,8 @@ from mechgap.programs.tasks import Task, answers, scan_task
 from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.config import hashed_name
 from mechgap.training.manifest import made_with
+from mechgap.training.many import Trained
 from mechgap.training.sequences.end_to_end import ParitySize, predictions, train_parity
-from mechgap.training.sequences.many import Trained
 from mechgap.training.sequences.probed import run_probed, train_probed
 from mechgap.training.sequences.scan import ScanSize, scan_right, train_scan
 from mechgap.training.sequences.supervise import supervise, vector_accuracy, with_mlp

@@ -102,7 +102,7 @@ class SharedNet(eqx.Module):
     def network(self, number: Int[Array, ""] | int) -> ClrsNet:
         """The network of one algorithm, over the shared spec; its number may be traced."""
         mine = jax.tree.map(lambda x: x[number], _of_algorithms(self.networks))
-        filled = {slot: jnp.asarray(where)[number] for slot, where in self.slots.filled.items()}
+        filled = self.asked(number)
         emptied = tuple(
             {slot: jax.tree.map(lambda x, full=filled[slot]: x * full, layers) for slot, layers in part.items()}
             for part in mine

@@ -9,7 +9,7 @@ import numpy as np
 from mechgap.faithfulness.sequence_presets import sequence_studies
 from mechgap.report.paper.verdicts import Details
 from mechgap.training.checkpoint import read_json
-from mechgap.training.sequences.many import ENOUGH
+from mechgap.training.many import ENOUGH
 
 LEARNS_FROM = {"supervision": "vectors", "probed": "variables", "end_to_end": "answers", "scan": "answers"}
 # How the names of slices begin, whatever the longest text of the training set was.

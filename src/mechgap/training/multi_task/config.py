@@ -12,7 +12,6 @@ from mechgap.training.rules import check_names
 
 ALL = "all"
 AS_LONG_AS_NEEDED = 0
-MOST_NODES_MORE = 1  # optimal_bst has a node more than keys
 
 
 @dataclass(frozen=True)
@@ -97,11 +96,6 @@ class MultiTaskConfig:
         if "algorithms_per_step" not in given and "algorithms" in given:
             given["algorithms_per_step"] = min(cls.algorithms_per_step, len(_known(given["algorithms"])))
         return cls(**given, network=network)
-
-    @property
-    def nodes(self) -> int:
-        """N: the number of nodes that every graph is padded to."""
-        return max(self.sizes) + (MOST_NODES_MORE if "optimal_bst" in self.algorithms else 0)
 
     @property
     def seed_range(self) -> range:

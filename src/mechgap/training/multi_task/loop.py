@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from mechgap.networks import Prediction, postprocess
@@ -17,10 +18,10 @@ from mechgap.networks.slots import SharedNet, Slots
 from mechgap.storage import read_tensors, write_tensors, write_text
 from mechgap.training.loss import losses
 from mechgap.training.manifest import made_with
+from mechgap.training.many import Recipe, train_many
 from mechgap.training.multi_task.config import MultiTaskConfig
 from mechgap.training.multi_task.pool import Pool, slots_of, sources_of, training_pool, validation_pool
 from mechgap.training.scores import count, score_of
-from mechgap.training.sequences.many import Recipe, train_many
 from mechgap.training.weights import named, renamed
 
 FORMAT = "mechgap.shared_network/1"
@@ -73,11 +74,11 @@ def train_together(
         first_seed=config.first_seed,
         clip=config.grad_clip,
     )
-    frames = frames_of(pool, config)
+    frames = config.frames or int(jnp.maximum(pool.lengths.max(), held_out.lengths.max()))
     trained = train_many(
         lambda key: SharedNet.init(slots, config.network, key=key),
         partial(loss_of, frames=frames, hint_weight=config.hint_weight),
-        partial(draw, pool, config),
+        Partial(partial(draw, config), pool),
         recipe,
         folder=place,
         title=f"{len(slots.algorithms)} algorithms",
@@ -87,7 +88,7 @@ def train_together(
     manifest = {
         **made_with(),
         "frames": frames,
-        "nodes": config.nodes,
+        "nodes": pool.nodes,
         "times": {"train_s": round(trained.seconds, 3)},
         "loss": trained.losses[-1].tolist(),
     }
@@ -97,12 +98,7 @@ def train_together(
     return result
 
 
-def frames_of(pool: Pool, config: MultiTaskConfig) -> int:
-    """T."""
-    return config.frames or int(pool.lengths.max())
-
-
-def draw(pool: Pool, config: MultiTaskConfig, key: PRNGKeyArray) -> tuple[Int[Array, " groups"], Pool, PRNGKeyArray]:
+def draw(config: MultiTaskConfig, pool: Pool, key: PRNGKeyArray) -> tuple[Int[Array, " groups"], Pool, PRNGKeyArray]:
     """A batch: the numbers of some algorithms, samples [groups, batch, ...] of each, and a key for the network."""
     of_algorithms, of_samples, of_network = jax.random.split(key, 3)
     algorithms, samples = pool.lengths.shape

@@ -65,6 +65,13 @@ def slots_of(sources: tuple[Source, ...]) -> Slots:
     return Slots(tuple((source.algorithm.name, source.spec) for source in sources))
 
 
+def nodes_of(config: MultiTaskConfig, sources: tuple[Source, ...]) -> int:
+    """N, the number of nodes that every graph is padded to: some algorithms have more nodes than their size says."""
+    key = jax.random.key(0)
+    shapes = [jax.eval_shape(lambda key, s=s: s.sample(key, max(config.sizes), 1), key) for s in sources]
+    return max(shape["pos"].shape[-1] for shape in shapes)
+
+
 def training_pool(config: MultiTaskConfig, slots: Slots, sources: tuple[Source, ...], quiet: bool | None) -> Pool:
     """`config.pool` samples of every algorithm and size."""
     parts = [(n, config.pool) for n in config.sizes]
@@ -91,7 +98,8 @@ def _filled(
         drawn.append([_draw(source, jax.random.fold_in(of_algorithm, i), *part) for i, part in enumerate(parts)])
     longest = max(int(batch.lengths.max()) for batches in drawn for batch in batches)
     frames = config.frames or longest
-    together = partial(_together, config=config, slots=slots, frames=frames)
+    nodes = nodes_of(config, sources)
+    together = partial(_together, config=config, slots=slots, frames=frames, nodes=nodes)
     each = [together(s.algorithm.name, batches) for s, batches in zip(sources, drawn, strict=True)]
     return jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *each)
 
@@ -107,9 +115,11 @@ def _draw(source: Source, key: PRNGKeyArray, n: int, count: int) -> Batch:
     return without_empty_frames(run_once(lambda key: samples_of(source, source.sample(key, n, count)), key))
 
 
-def _together(name: str, batches: list[Batch], *, config: MultiTaskConfig, slots: Slots, frames: int) -> Pool:
+def _together(
+    name: str, batches: list[Batch], *, config: MultiTaskConfig, slots: Slots, frames: int, nodes: int
+) -> Pool:
     """The samples of one algorithm in slots; [S, ...]."""
-    nodes, count = config.nodes, sum(len(b.lengths) for b in batches)
+    count = sum(len(b.lengths) for b in batches)
     sizes = np.concatenate([np.full(len(b.lengths), b.inputs["pos"].shape[-1], np.int32) for b in batches])
     stages: dict[Stage, Values] = {}
     for stage in Stage:

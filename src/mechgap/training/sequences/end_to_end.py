@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from mechgap.networks.transformer import Transformer, TransformerConfig, TransformerSize, run_layers
-from mechgap.training.sequences.many import Recipe, Trained, train_many
+from mechgap.training.many import Recipe, Trained, train_many
 
 START = 2  # the token before the bits
 POSITIONS = ("relative", "absolute")

@@ -19,7 +19,7 @@ from mechgap.networks.transformer import Transformer, TransformerConfig, Transfo
 from mechgap.programs.alta import AltaProgram, Categorical
 from mechgap.programs.alta_interpreter import batched
 from mechgap.programs.tasks import Task
-from mechgap.training.sequences.many import Recipe, Trained, train_many
+from mechgap.training.many import Recipe, Trained, train_many
 
 
 @dataclass(frozen=True)

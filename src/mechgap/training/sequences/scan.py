@@ -13,8 +13,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from mechgap.networks.encoder_decoder import EncoderDecoder
 from mechgap.programs.library.scan_grammar import LONGEST_ACTIONS, SYMBOLS, WORDS
 from mechgap.programs.tasks import Task
+from mechgap.training.many import Recipe, Trained, train_many
 from mechgap.training.sequences.end_to_end import PRECISIONS, TrainedSize
-from mechgap.training.sequences.many import Recipe, Trained, train_many
 
 LONGEST_COMMAND = 9  # words
 BEGIN, END = len(SYMBOLS), len(SYMBOLS) + 1  # beside the actions; 0 fills up

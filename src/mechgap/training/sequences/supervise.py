@@ -14,7 +14,7 @@ from mechgap.networks.layers import Linear
 from mechgap.networks.transformer import Transformer
 from mechgap.programs.alta import AltaProgram
 from mechgap.programs.tasks import Task
-from mechgap.training.sequences.many import Recipe, Trained, train_many
+from mechgap.training.many import Recipe, Trained, train_many
 from mechgap.training.sequences.traces import Traces, trace_vectors
 
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,8 @@ def train_many(
     Args:
         init: key -> a model with random weights.
         loss: (model, batch) -> a number.
-        draw: key -> a batch.
+        draw: key -> a batch. Arrays that it draws from are bound by `jax.tree_util.Partial`: others become constants of
+            the compiled program.
         recipe: how.
         accuracy: (models) -> [seeds], looked at now and then where the recipe says when it is enough.
         folder: keeps the state once a minute, and goes on from there where a run was killed.
@@ -104,7 +106,7 @@ def train_many(
     weights, fixed = eqx.partition(models, eqx.is_inexact_array)
     state = (weights, jax.vmap(optimiser.init)(weights))
 
-    def one_step(carry: tuple, key: PRNGKeyArray) -> tuple[tuple, Array]:
+    def one_step(carry: tuple, key: PRNGKeyArray, draw: Callable) -> tuple[tuple, Array]:
         weights, moments = carry
         batch = draw(key)
         value, gradient = jax.value_and_grad(lambda w: loss(eqx.combine(w, fixed_of_one), batch))(weights)
@@ -113,12 +115,17 @@ def train_many(
 
     fixed_of_one = jax.tree.map(lambda x: x[0] if eqx.is_array(x) else x, fixed)
 
-    def many_steps(carry: tuple, seed_key: PRNGKeyArray, step: Array, count: int) -> tuple[tuple, Array]:
+    def many_steps(
+        carry: tuple, seed_key: PRNGKeyArray, step: Array, count: int, draw: Callable
+    ) -> tuple[tuple, Array]:
         step_keys = jax.vmap(lambda i: jax.random.fold_in(seed_key, i))(step + jnp.arange(count))
-        carry, values = jax.lax.scan(one_step, carry, step_keys)
+        carry, values = jax.lax.scan(partial(one_step, draw=draw), carry, step_keys)
         return carry, jnp.mean(values)
 
-    advance = jax.jit(jax.vmap(many_steps, in_axes=(0, 0, None, None)), static_argnums=3)
+    @eqx.filter_jit
+    def advance(state: tuple, keys: Array, step: Array, count: int, draw: Callable) -> tuple[tuple, Array]:
+        return jax.vmap(lambda carry, key: many_steps(carry, key, step, count, draw))(state, keys)
+
     step, losses, state, ended = _resumed(folder, state)
     data_keys = jax.vmap(lambda k: jax.random.fold_in(k, 1))(keys)
     begun = saved = time.perf_counter()
@@ -126,7 +133,7 @@ def train_many(
         watch.start()
         while step < recipe.steps and ended != ENOUGH:
             count = min(recipe.chunk, recipe.steps - step)
-            state, value = advance(state, data_keys, jnp.uint32(step), count)
+            state, value = advance(state, data_keys, jnp.uint32(step), count, draw)
             step += count
             losses.append(np.asarray(value))
             share = float("nan")
