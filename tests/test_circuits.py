@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import equinox as eqx
@@ -54,8 +55,13 @@ def some(*names: str) -> list:
 
 
 REGULAR = ("binary_search",)  # calculates with positions
-COMPILED = {name: mg.compile(name, hidden=128, max_nodes=64, certify="none") for name in NAMES}
 ORACLE = Path(__file__).parents[1] / ".oracle" / "bin" / "python"
+
+
+@cache
+def built(name: str) -> mg.Compiled:
+    """Not at import: every worker imports this file, and one runs it."""
+    return mg.compile(name, hidden=128, max_nodes=64, certify="none")
 
 
 def drawn(name: str, n: int, count: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -79,12 +85,12 @@ def check(compiled: mg.Compiled, inputs: dict[str, np.ndarray]) -> int:
 @pytest.mark.parametrize("name", some("dfs", "dijkstra", "minimum", "insertion_sort", "binary_search", "bubble_sort"))
 def test_reference_interpreter_and_network_agree(name: str) -> None:
     inputs = drawn(name, 5, 40)
-    assert check(COMPILED[name], inputs) == 0
+    assert check(built(name), inputs) == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_single_node(name: str) -> None:
-    assert check(COMPILED[name], drawn(name, 1, 2)) == 0
+    assert check(built(name), drawn(name, 1, 2)) == 0
 
 
 @pytest.mark.slow
@@ -93,7 +99,7 @@ def test_a_single_node(name: str) -> None:
 def test_200_inputs_of_every_size(name: str, n: int) -> None:
     """Of bubble_sort, which has 2017 frames of 64 nodes, 10 inputs of that size."""
     batch = 1 if (name, n) == ("bubble_sort", 64) else 20
-    near = sum(check(COMPILED[name], drawn(name, n, batch, seed)) for seed in range(10))
+    near = sum(check(built(name), drawn(name, n, batch, seed)) for seed in range(10))
     print(f"{name}, n = {n}: 0 wrong on {10 * batch} inputs, {near} values behind choices closer than the resolution")
 
 
@@ -119,7 +125,7 @@ def test_the_certificate_counts_heads_micro_steps_and_channels(name: str) -> Non
 
 
 def test_attention_lies_where_the_program_says() -> None:
-    compiled = COMPILED["dijkstra"]
+    compiled = built("dijkstra")
     meant = compiled.program.interpret(**drawn("dijkstra", 5, 8))
     first = {name: meant.hints[name][0].astype(np.float32) for name in meant.hints}
     inputs = {name: x.astype(np.float32) for name, x in meant.inputs.items()}
@@ -136,7 +142,7 @@ def test_attention_lies_where_the_program_says() -> None:
 
 def test_a_wrong_weight_is_noticed() -> None:
     """The counts above can be other than 0."""
-    compiled = COMPILED["minimum"]
+    compiled = built("minimum")
     meant = compiled.program.interpret(**drawn("minimum", 5, 8))
     for part in ("value", "skip", "sender"):
         weight = getattr(compiled.network.processor, part).weight
@@ -345,7 +351,7 @@ def test_what_cannot_be_expressed_is_named(row: str) -> None:
 )
 def test_what_lies_outside_the_domain_is_refused(name: str, changes: dict, message: str) -> None:
     with pytest.raises(DomainError, match=message):
-        COMPILED[name].run(**{**{k: x[:1] for k, x in drawn(name, 4, 1).items()}, **changes})
+        built(name).run(**{**{k: x[:1] for k, x in drawn(name, 4, 1).items()}, **changes})
 
 
 def searching(updates: dict, lets: tuple[StateVariable, ...] = ()) -> GraphProgram:

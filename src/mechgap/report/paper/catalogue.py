@@ -34,6 +34,7 @@ class Study:
         measure: of gap, causal and landscape.
         margins: for a study of stability: the softmax margins at which the program is compiled and trained on.
         max_nodes: for the same: what it is compiled for.
+        samples: of every split that is measured, at most; by default as many as the preset says.
         presets: preset -> splits, samples and points of what is measured, and settings of all studies.
     """
 
@@ -46,6 +47,7 @@ class Study:
     measure: tuple[str, ...] = ()
     margins: tuple[float, ...] = ()
     max_nodes: int = 64
+    samples: int | None = None
 
     def configs(self, preset: str, changes: Mapping[str, Any] | None = None) -> tuple[TrainConfig, ...]:
         """What is trained, as one ensemble; `changes` replace single settings."""
@@ -57,6 +59,11 @@ class Study:
         if not self.margins:
             return configs
         return tuple(config.with_settings({"init_from": form}) for config in configs for form in self.forms())
+
+    def measured(self, preset: str) -> dict[str, Any]:
+        """On what is measured: splits, samples of each, and points of landscapes."""
+        sizes = {name: self.presets[preset][name] for name in ("splits", "samples", "points")}
+        return sizes | {"samples": min(sizes["samples"], self.samples or sizes["samples"])}
 
     def forms(self) -> list[str]:
         """The names of the compiled networks that a study of stability starts from, as `stability.Variant` has them."""

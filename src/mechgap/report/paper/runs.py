@@ -96,7 +96,7 @@ def _run(
     """Train and measure beside the old result, and put the new one in its place when it is whole."""
     beside = folder.parent / f".{folder.name}.unfinished"
     beside.mkdir(parents=True, exist_ok=True)
-    sizes = {name: study.presets[preset][name] for name in ("splits", "samples", "points")}
+    sizes = study.measured(preset)
     starts = _starts(study, configs[0]) if study.margins else None
     networks = None if starts is None else [starts[str(config.init_from)] for config in configs]
     run_study(configs, beside, runs=runs, measure=study.measure, init_from=networks, say=say, quiet=quiet, **sizes)
