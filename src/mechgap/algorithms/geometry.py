@@ -276,6 +276,7 @@ SEGMENTS_INTERSECT = Algorithm(
     TwoSegments(),
     max_steps=lambda n: 5,
     samples_multiplier=64,
+    nodes=4,
 )
 GRAHAM_SCAN = Algorithm("graham_scan", GRAHAM_SPEC, graham_scan, PointsInDisk(), max_steps=lambda n: 2 * n + 1)
 JARVIS_MARCH = Algorithm(
