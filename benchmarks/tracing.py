@@ -42,17 +42,18 @@ os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 import jax  # noqa: E402
 
 import mechgap as mg  # noqa: E402
+from mechgap.algorithms import benchmark_names  # noqa: E402
 from mechgap.trace import Stage, Trace  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 ORACLE = ROOT / ".oracle" / "bin" / "python"
-ALGORITHMS = tuple(name for name in mg.algorithm_names() if not mg.algorithm(name).variant_of)
+ALGORITHMS = benchmark_names()
 SIZES = (16, 64)
 SEED = 0
 # By nodes, the largest batch; fewer samples where their traces would not suit the caches. (A trace on 64 nodes is from
 # a few kilobytes to tens of megabytes.) The reference goes through samples one by one, whatever the batch.
 BATCHES = {16: 256, 64: 32}
-BYTES_OF_BATCH = 32e6
+BYTES_OF_BATCH = 24e6
 PATIENCE = 2.0  # seconds of processor time after which a job is not repeated again
 
 

@@ -20,15 +20,6 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_disable_most_optimizations", "not slow" in config.option.markexpr)
 
 
-@pytest.fixture
-def compile_well() -> Iterator[None]:
-    """For what runs longer than a moment."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", False)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-
-
 @pytest.fixture(autouse=True, scope="module")
 def forget_compiled_programs() -> Iterator[None]:
     """Let go of a module's compiled programs: thousands of them in one process exhaust its memory maps."""

@@ -12,6 +12,7 @@ import pytest
 
 import mechgap as mg
 from golden_files import GoldenTraces, assert_same, golden_traces
+from mechgap.algorithms import benchmark_names
 from mechgap.trace import Kind, Stage, Trace
 
 NODES = 5
@@ -46,7 +47,7 @@ def given(trace: Trace) -> dict[str, np.ndarray]:
     return {name: x for name, x in trace.inputs.items() if name != "adj"}
 
 
-@pytest.mark.parametrize("name", [name for name in mg.algorithm_names() if not mg.algorithm(name).variant_of])
+@pytest.mark.parametrize("name", benchmark_names())
 def test_traces_are_the_references(name: str) -> None:
     assert_same(traced(name), golden(name))
 

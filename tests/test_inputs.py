@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import mechgap as mg
+from mechgap.algorithms.inputs import LARGEST
 
 N = 5
 A = np.ones((2, N, N))
@@ -90,7 +91,23 @@ BAD = {
     ),
     "infinite": (
         lambda: mg.algorithm("dfs").trace(A=changed(A, (0, 1, 1), np.inf)),
-        r"got inf at .* Use 0 in A for 'no edge'",
+        r"got inf at .* Use 0 for 'no edge'",
+    ),
+    "infinite key": (
+        lambda: mg.algorithm("minimum").trace(key=changed(KEY, (1, 0), np.inf)),
+        r"'key' must be finite; got inf at \[1, 0\]. Take the sample out",
+    ),
+    "infinite key in half precision": (
+        lambda: mg.algorithm("minimum").trace(key=changed(KEY, (1, 0), -np.inf).astype(np.float16)),
+        r"'key' must be finite; got -inf at \[1, 0\]",
+    ),
+    "large weight": (
+        lambda: mg.algorithm("dijkstra").trace(A=changed(A, (0, 1, 2), 2e100), s=S),
+        r"'A' must be from -1e\+100 to 1e\+100; got 2e\+100 at \[0, 1, 2\]. Scale",
+    ),
+    "large keys": (
+        lambda: mg.algorithm("minimum").trace(key=KEY - 1e308),
+        r"'key' must be from -1e\+100 to 1e\+100; got -1e\+308 at \[0, 0\]",
     ),
     "nan key": (
         lambda: mg.algorithm("insertion_sort").trace(key=changed(KEY, (1, 0), np.nan)),
@@ -101,6 +118,14 @@ BAD = {
         r"B, n >= 1; got shape \(2, 0, 0\)",
     ),
     "n = 0, keys": (lambda: mg.algorithm("minimum").trace(key=np.ones((2, 0))), r"B, n >= 1; got shape \(2, 0\)"),
+    "two points": (
+        lambda: mg.algorithm("segments_intersect").trace(x=KEY[:, :2], y=KEY[:, :2]),
+        r"'x' must have 4 nodes, \[B, 4\]; got 2, shape \(2, 2\). Give 4 per sample",
+    ),
+    "five points": (
+        lambda: mg.algorithm("segments_intersect").trace(x=KEY, y=KEY),
+        r"'x' must have 4 nodes, \[B, 4\]; got 5, shape \(2, 5\)",
+    ),
     "empty batch": (lambda: mg.algorithm("dfs").trace(A=A[:0]), r"B, n >= 1; got shape \(0, 5, 5\)"),
     "adj without an edge": (
         lambda: mg.algorithm("bfs").trace(A=A, s=S, adj=np.eye(N)[None] * S[:, :1, None]),
@@ -123,6 +148,10 @@ BAD = {
     "unknown split": (lambda: mg.algorithm("bfs").split("tset"), r"No split 'tset'. Did you mean 'test'"),
     "n = 0 in the sampler": (lambda: mg.algorithm("bfs").benchmark_sampler(1, 0, 2), r"n must be at least 1; got 0"),
     "no samples": (lambda: mg.algorithm("bfs").benchmark_sampler(1, 4, 0), r"or -1 for an endless sampler; got 0"),
+    "negative seed": (
+        lambda: mg.algorithm("bfs").benchmark_sampler(-1, 4, 2),
+        r"seed must be from 0 to 4294967295.*; got -1",
+    ),
     "random_pos is no generator": (
         lambda: mg.algorithm("bfs").benchmark_sampler(1, 4, 2, random_pos=True),
         r"must be the run's np.random.RandomState .*; got True",
@@ -148,6 +177,13 @@ def test_bad_input_is_refused(row: str) -> None:
 def test_all_problems_are_named_at_once() -> None:
     with pytest.raises(ValueError, match=r"(?s)'A' must not have negative.*'s' must mark exactly one"):
         mg.algorithm("bfs").trace(A=-A, s=0 * S)
+
+
+def test_the_largest_numbers_are_welcome() -> None:
+    largest = np.full((1, 4), LARGEST)
+    chain = mg.algorithm("matrix_chain_order").trace(p=largest)
+    assert np.all(np.isfinite(chain.hints["m"]))
+    assert mg.algorithm("segments_intersect").checked({"x": -largest, "y": largest})["x"].max() == -LARGEST
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int64, np.float16, np.float32, np.float64])

@@ -13,13 +13,13 @@ import pytest
 
 import mechgap as mg
 from golden_files import GOLDEN, flat
+from mechgap.algorithms import benchmark_names
 from mechgap.algorithms.inputs import DERIVED
 from mechgap.trace import Trace
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "tests" / "oracle"
 PYTHON = ROOT / ".oracle" / "bin" / "python"
-ALGORITHMS = [name for name in mg.algorithm_names() if not mg.algorithm(name).variant_of]
 SAMPLES = {4: 128, 5: 128, 11: 128, 16: 124, 64: 4}  # nodes -> how many: 512 of them
 ONE_SIZE = {"segments_intersect": {4: 512}}
 
@@ -57,7 +57,7 @@ def difference(ours: np.ndarray, theirs: np.ndarray) -> str:
     return f"{different} of {ours.size} values" if different else ""
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", benchmark_names())
 def test_random_inputs_are_traced_as_the_reference_does(name: str, tmp_path: Path) -> None:
     samples, answer = ONE_SIZE.get(name, SAMPLES), tmp_path / "answer.npz"
     assert sum(samples.values()) >= 500
@@ -73,7 +73,7 @@ def test_random_inputs_are_traced_as_the_reference_does(name: str, tmp_path: Pat
     assert found == {n: {} for n in samples}
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", benchmark_names())
 def test_splits_are_the_benchmarks(name: str, tmp_path: Path) -> None:
     answer = tmp_path / "answer.npz"
     ask("answer.py", "splits", name, answer)

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
+import jaxtyping
 import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
@@ -99,6 +100,12 @@ def test_score_prints_a_table(tmp_path: Path) -> None:
     [
         (("sample", "bsf"), "CLRS-Text has no algorithm 'bsf'. Did you mean 'bfs'"),
         (("sample", "bfs", "--n", "0"), "n must be at least 1; got 0"),
+        (("sample", "bfs", "--seed", "-1"), "seed must be from 0 to 4294967295"),
+        (("write", "--out", "x.jsonl", "--seed", "-1"), "seed must be from 0 to 4294967295"),
+        (
+            ("write", "--out", "x.jsonl", "--algorithms", "minimum,minimum"),
+            "The algorithms of a data set must be different; got minimum, minimum. Name each once",
+        ),
         (("write", "--out", "x.csv"), "must end in .parquet or .jsonl; got 'x.csv'"),
         (("write", "--out", "no/such/x.jsonl"), "the folder no/such does not exist"),
         (("write", "--out", "x.jsonl", "--algorithms", "bfs,bsf"), "no algorithm 'bsf'. Did you mean 'bfs'"),
@@ -124,6 +131,38 @@ def test_a_mistake_ends_in_its_message(
     assert list(tmp_path.iterdir()) == []
 
 
+MINIMUM = "minimum:\nkey: [0.5 0.25]\nmin:\n"
+ROW = {"question": MINIMUM, "answer": "1\n\n", "prediction": "1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"answer": "[1"}, "The right answer of row 2 cannot be read: the brackets are unbalanced"),
+        ({"answer": ""}, "The right answer of row 2 cannot be read: a value is missing"),
+        ({"answer": 1}, "The right answer of row 2 must be text; got 1"),
+        ({"question": 5}, "'question' in row 2 of .*answers.jsonl must be text; got 5"),
+        ({"prediction": 1}, "'prediction' in row 2 of .*answers.jsonl must be text; got 1. Give a string"),
+        ({"question": "minimum:"}, "The question in row 2 of .*answers.jsonl cannot be read: A question must be three"),
+    ],
+)
+def test_a_bad_row_is_named(changes: dict, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # annotations are checked in tests only
+    path = tmp_path / "answers.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in (ROW, {**ROW, **changes})))
+    done = runner.invoke(app, ["text", "score", str(path)])
+    assert isinstance(done.exception, ValueError)
+    assert re.search(message, str(done.exception))
+
+
+def test_only_newlines_end_a_row(tmp_path: Path) -> None:
+    odd = [{**ROW, "note": f"one{end}two"} for end in ("\u2028", "\u2029", "\x85")]
+    (tmp_path / "rows.jsonl").write_text(
+        "\n".join(json.dumps(row, ensure_ascii=False) for row in odd), encoding="utf-8", newline=""
+    )
+    assert read_rows(tmp_path / "rows.jsonl") == odd
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
@@ -137,6 +176,23 @@ def test_a_bad_file_is_named(lines: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "answers.jsonl").write_text(lines)
     with pytest.raises(ValueError, match=message):
         read_rows(tmp_path / "answers.jsonl", ("question", "prediction"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "a.jsonl",
+            b'{"a": "b"}\n{"a": "\xff"}',
+            "Line 2 of .* is not UTF-8 .byte 0xff at place 7.. Save the file as UTF-8",
+        ),
+        ("a.parquet", b"no Parquet at all", "a.parquet cannot be read as Parquet .*Write it anew, or as .jsonl"),
+    ],
+)
+def test_bad_bytes_are_named(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        read_rows(tmp_path / name)
 
 
 def test_sizes() -> None:

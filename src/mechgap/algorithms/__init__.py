@@ -58,3 +58,8 @@ def algorithm(name: str) -> Algorithm:
 def algorithm_names() -> tuple[str, ...]:
     """The names that `algorithm` knows."""
     return tuple(REGISTRY)
+
+
+def benchmark_names() -> tuple[str, ...]:
+    """The names of the benchmark's own thirty algorithms: all but the variants."""
+    return tuple(name for name in REGISTRY if algorithm(name).variant_of is None)

@@ -8,7 +8,7 @@ A tracer exists once and runs in two ways:
   near-ties are decided in float32 there, and pointers are int32.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
@@ -20,7 +20,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from mechgap.algorithms.distributions import BenchmarkStream
 from mechgap.algorithms.inputs import checked_inputs, completed
-from mechgap.trace import Kind, Location, Spec, Stage, Trace, Values, make_trace
+from mechgap.trace import Kind, Location, Spec, Trace, Values, Variable, make_trace
 
 if TYPE_CHECKING:
     from mechgap.algorithms.benchmark import BenchmarkSampler
@@ -65,6 +65,7 @@ class Algorithm:
         samples_multiplier: how many times 32 samples the benchmark validates and tests on.
         is_sparse: the reference training script draws its graphs with half the edge probabilities of the others.
         order_is_constant: `pred_h` never changes, and the reference training script makes it an input.
+        nodes: how many nodes its inputs have, where that is always the same.
         variant_of: the benchmark's algorithm that this is a variant of, if it is not the benchmark's own.
     """
 
@@ -77,6 +78,7 @@ class Algorithm:
     samples_multiplier: int = 1
     is_sparse: bool = False
     order_is_constant: bool = False
+    nodes: int | None = None
     variant_of: str | None = None
 
     def trace(self, **inputs: Any) -> Trace:
@@ -88,7 +90,11 @@ class Algorithm:
         Returns:
             A trace of NumPy arrays whose T is the longest execution of the batch.
         """
-        return self.trace_checked(checked_inputs(self.name, self.spec, inputs))
+        return self.trace_checked(self.checked(inputs))
+
+    def checked(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """The inputs, complete; or a ValueError that says what is wrong with them and how to fix it."""
+        return checked_inputs(self.name, self.spec, inputs, nodes=self.nodes)
 
     def trace_checked(self, inputs: dict[str, np.ndarray]) -> Trace:
         """`trace` for complete inputs that need no checking, such as the ones a sampler drew."""
@@ -183,19 +189,22 @@ class Algorithm:
         return f"<Algorithm {self.name}>"
 
 
+def dtype_of_output(variable: Variable) -> type[np.int64 | np.float64]:
+    """The benchmark keeps what a node points to, and what is said of the whole graph, as integers.
+
+    Tables of pointers (of pairs of nodes) it keeps as reals.
+    """
+    is_whole = variable.location == Location.GRAPH or (
+        variable.location == Location.NODE and variable.kind == Kind.POINTER
+    )
+    return np.int64 if is_whole else np.float64
+
+
 @partial(jax.jit, static_argnums=(0, 2))
 def _run_in_float64(algorithm: Algorithm, inputs: dict[str, Array], steps: int) -> Run:
     run = algorithm.tracer(inputs, steps)
-    outputs = algorithm.spec.at(Stage.OUTPUT)
-    # The benchmark keeps what a node points to, and what is said of the whole graph, as integers; but tables of
-    # pointers (of pairs of nodes) as reals.
-    whole = {v.name for v in outputs if v.location == Location.GRAPH}
-    whole |= {v.name for v in outputs if v.location == Location.NODE and v.kind == Kind.POINTER}
-    return Run(
-        run.hints,
-        {name: x.astype(jnp.int64 if name in whole else jnp.float64) for name, x in run.outputs.items()},
-        run.lengths.astype(jnp.float64),
-    )
+    outputs = {name: x.astype(dtype_of_output(algorithm.spec[name])) for name, x in run.outputs.items()}
+    return Run(run.hints, outputs, run.lengths.astype(jnp.float64))
 
 
 @partial(jax.jit, static_argnums=(0, 2))

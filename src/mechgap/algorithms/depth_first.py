@@ -11,10 +11,8 @@ from mechgap.algorithms.distributions import Communities, ErdosRenyi
 from mechgap.algorithms.graph_search import (
     COLOR,
     GRAPH_INPUTS,
-    NEVER,
     PARENT,
     PARENT_HINT,
-    POSITION,
     SOURCE,
     TICK,
     Visits,
@@ -26,7 +24,8 @@ from mechgap.algorithms.graph_search import (
     stack_hints,
     top_hints,
 )
-from mechgap.algorithms.unroll import frames_before, one_hot, pointer
+from mechgap.algorithms.unroll import NEVER, frames_before, one_hot, pointer
+from mechgap.algorithms.variables import POSITION, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 
@@ -34,11 +33,11 @@ def _node_hint(name: str, kind: Kind) -> Variable:
     return Variable(name, Stage.HINT, Location.NODE, kind)
 
 
-ORDER_HINTS = (_node_hint("topo_h", Kind.POINTER), _node_hint("topo_head_h", Kind.MASK_ONE))
+ORDER_HINTS = (_node_hint("topo_h", Kind.POINTER), node_mark("topo_head_h"))
 TIMES = (_node_hint("d", Kind.SCALAR), _node_hint("f", Kind.SCALAR))
 BELOW = _node_hint("s_prev", Kind.POINTER)
-ROOT = _node_hint("s", Kind.MASK_ONE)
-TOP = tuple(_node_hint(name, Kind.MASK_ONE) for name in ("u", "v", "s_last"))
+ROOT = node_mark("s")
+TOP = tuple(node_mark(name) for name in ("u", "v", "s_last"))
 TIME = Variable("time", Stage.HINT, Location.GRAPH, Kind.SCALAR)
 PHASE = Variable("phase", Stage.HINT, Location.GRAPH, Kind.MASK)
 

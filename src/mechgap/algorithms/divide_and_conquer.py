@@ -5,8 +5,9 @@ from jaxtyping import Array, Bool
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import UniformKeys
-from mechgap.algorithms.searching import ARRAY_INPUTS, ORDER_HINT, standing_order
+from mechgap.algorithms.searching import ARRAY_INPUTS, standing_order
 from mechgap.algorithms.unroll import State, frames_before, one_hot, unroll
+from mechgap.algorithms.variables import ORDER_HINT, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 KADANE_SPEC = Spec(
@@ -15,11 +16,11 @@ KADANE_SPEC = Spec(
         Variable("start", Stage.OUTPUT, Location.NODE, Kind.MASK_ONE),
         Variable("end", Stage.OUTPUT, Location.NODE, Kind.MASK_ONE),
         ORDER_HINT,
-        Variable("best_low", Stage.HINT, Location.NODE, Kind.MASK_ONE),
-        Variable("best_high", Stage.HINT, Location.NODE, Kind.MASK_ONE),
+        node_mark("best_low"),
+        node_mark("best_high"),
         Variable("best_sum", Stage.HINT, Location.GRAPH, Kind.SCALAR),
-        Variable("i", Stage.HINT, Location.NODE, Kind.MASK_ONE),
-        Variable("j", Stage.HINT, Location.NODE, Kind.MASK_ONE),
+        node_mark("i"),
+        node_mark("j"),
         Variable("sum", Stage.HINT, Location.GRAPH, Kind.SCALAR),
     )
 )

@@ -6,11 +6,10 @@ from jaxtyping import Array, Bool
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import SearchProbabilities, TwoStrings, UniformKeys
-from mechgap.algorithms.searching import ORDER_HINT, standing_order
+from mechgap.algorithms.searching import standing_order
 from mechgap.algorithms.unroll import State, frames_before, lowest, one_hot, pointer, unroll
+from mechgap.algorithms.variables import ORDER_HINT, POSITION
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
-
-POSITION = Variable("pos", Stage.INPUT, Location.NODE, Kind.SCALAR)
 
 MATRIX_CHAIN_ORDER_SPEC = Spec(
     (

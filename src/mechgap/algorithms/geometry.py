@@ -9,21 +9,17 @@ from jaxtyping import Array, Bool, Float, Int
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import PointsInDisk, TwoSegments
-from mechgap.algorithms.searching import ORDER_HINT
-from mechgap.algorithms.unroll import State, frames_before, lowest, one_hot, pointer, unroll
+from mechgap.algorithms.unroll import State, at, frames_before, lowest, one_hot, pointer, unroll
+from mechgap.algorithms.variables import ORDER_HINT, POSITION, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 POINTS = (
-    Variable("pos", Stage.INPUT, Location.NODE, Kind.SCALAR),
+    POSITION,
     Variable("x", Stage.INPUT, Location.NODE, Kind.SCALAR),
     Variable("y", Stage.INPUT, Location.NODE, Kind.SCALAR),
 )
 IN_HULL = Variable("in_hull", Stage.OUTPUT, Location.NODE, Kind.MASK)
 IN_HULL_HINT = Variable("in_hull_h", Stage.HINT, Location.NODE, Kind.MASK)
-
-
-def _marks(name: str) -> Variable:
-    return Variable(name, Stage.HINT, Location.NODE, Kind.MASK_ONE)
 
 
 def _phase(classes: int) -> Variable:
@@ -34,9 +30,9 @@ SEGMENTS_SPEC = Spec(
     (
         *POINTS,
         Variable("intersect", Stage.OUTPUT, Location.GRAPH, Kind.MASK),
-        _marks("i"),
-        _marks("j"),
-        _marks("k"),
+        node_mark("i"),
+        node_mark("j"),
+        node_mark("k"),
         Variable("dir", Stage.HINT, Location.NODE, Kind.SCALAR),
         Variable("on_seg", Stage.HINT, Location.NODE, Kind.MASK),
     )
@@ -45,12 +41,12 @@ GRAHAM_SPEC = Spec(
     (
         *POINTS,
         IN_HULL,
-        _marks("best"),
+        node_mark("best"),
         Variable("atans", Stage.HINT, Location.NODE, Kind.SCALAR),
         IN_HULL_HINT,
         Variable("stack_prev", Stage.HINT, Location.NODE, Kind.POINTER),
-        _marks("last_stack"),
-        _marks("i"),
+        node_mark("last_stack"),
+        node_mark("i"),
         _phase(5),
     )
 )
@@ -60,10 +56,10 @@ JARVIS_SPEC = Spec(
         IN_HULL,
         ORDER_HINT,
         IN_HULL_HINT,
-        _marks("best"),
-        _marks("last_point"),
-        _marks("endpoint"),
-        _marks("i"),
+        node_mark("best"),
+        node_mark("last_point"),
+        node_mark("endpoint"),
+        node_mark("i"),
         _phase(2),
     )
 )
@@ -116,10 +112,6 @@ def _lowest_point(x: Float[Array, "batch n"], y: Float[Array, "batch n"]) -> Int
     return lowest(bottom & (x == left))
 
 
-def _at(values: Array, node: Int[Array, " batch"]) -> Array:
-    return jnp.take_along_axis(values, node[:, None], axis=-1)[:, 0]
-
-
 def graham_scan(inputs: dict[str, Array], steps: int) -> Run:
     """The points by their angle around the lowest one go on a stack, off which those that then lie inside come first.
 
@@ -134,17 +126,17 @@ def graham_scan(inputs: dict[str, Array], steps: int) -> Run:
     ids = jnp.arange(n, dtype=jnp.int32)
     best = _lowest_point(x, y)
     is_best = ids == best[:, None]
-    angle = jnp.arctan2(y - _at(y, best)[:, None], x - _at(x, best)[:, None])
+    angle = jnp.arctan2(y - at(y, best)[:, None], x - at(x, best)[:, None])
     angle = jnp.where(is_best, 0.0, angle)
     order = jnp.argsort(jnp.where(is_best, -1.0, angle), axis=-1, stable=True).astype(jnp.int32)
     never = 2 * n + 1
 
     def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
         top, t = old["top"], old["t"] + 1
-        candidate = _at(order, jnp.minimum(old["place"], n - 1))
-        below = _at(old["below"], top)
-        bx, by = _at(x, below), _at(y, below)
-        side = cross(_at(x, top) - bx, _at(y, top) - by, _at(x, candidate) - bx, _at(y, candidate) - by)
+        candidate = at(order, jnp.minimum(old["place"], n - 1))
+        below = at(old["below"], top)
+        bx, by = at(x, below), at(y, below)
+        side = cross(at(x, top) - bx, at(y, top) - by, at(x, candidate) - bx, at(y, candidate) - by)
         off = (old["place"] >= 3) & (side <= 0) & (top != best)
         goes_off = off[:, None] & (ids == top[:, None])
         goes_on = ~off[:, None] & (ids == candidate[:, None])
@@ -210,10 +202,10 @@ def _march(inputs: dict[str, Array]) -> March:
     best = _lowest_point(x, y)
 
     def look_round(point: Int[Array, " batch"]) -> tuple[Int[Array, " batch"], Int[Array, "n batch"]]:
-        dx, dy = (x - _at(x, point)[:, None]).T, (y - _at(y, point)[:, None]).T
+        dx, dy = (x - at(x, point)[:, None]).T, (y - at(y, point)[:, None]).T
 
-        def look_at(state: tuple[Array, Array, Array], at: tuple[Array, Array, Array]) -> tuple[tuple, Array]:
-            (end, end_dx, end_dy), (i, i_dx, i_dy) = state, at
+        def look_at(state: tuple[Array, Array, Array], seen: tuple[Array, Array, Array]) -> tuple[tuple, Array]:
+            (end, end_dx, end_dy), (i, i_dx, i_dy) = state, seen
             outside = (cross(end_dx, end_dy, i_dx, i_dy) <= 0) & (i != point) & (i != end)
             takes = outside | (end == point)
             end = jnp.where(takes, i, end)
@@ -229,7 +221,7 @@ def _march(inputs: dict[str, Array]) -> March:
         rounds = rounds + going
         points = jax.lax.dynamic_update_index_in_dim(points, point, number, 0)
         endpoint = jax.lax.dynamic_update_index_in_dim(endpoint, ends, number, 0)
-        going = going & (_at(joined, end) == n)
+        going = going & (at(joined, end) == n)
         joined = jnp.where(going[:, None] & (ids == end[:, None]), number + 1, joined)
         return number + 1, end, going, rounds, points, endpoint, joined
 
@@ -284,6 +276,7 @@ SEGMENTS_INTERSECT = Algorithm(
     TwoSegments(),
     max_steps=lambda n: 5,
     samples_multiplier=64,
+    nodes=4,
 )
 GRAHAM_SCAN = Algorithm("graham_scan", GRAHAM_SPEC, graham_scan, PointsInDisk(), max_steps=lambda n: 2 * n + 1)
 JARVIS_MARCH = Algorithm(

@@ -9,14 +9,14 @@ from jaxtyping import Array, Bool, Float, Int
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import ErdosRenyi
-from mechgap.algorithms.unroll import Show, State, frames_before, lowest, one_hot, pointer, smallest, unroll
+from mechgap.algorithms.unroll import NEVER, Show, State, at, frames_before, lowest, one_hot, pointer, smallest, unroll
+from mechgap.algorithms.variables import POSITION, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 GRAPH_INPUTS = (
     Variable("A", Stage.INPUT, Location.EDGE, Kind.SCALAR),
     Variable("adj", Stage.INPUT, Location.EDGE, Kind.MASK),
 )
-POSITION = Variable("pos", Stage.INPUT, Location.NODE, Kind.SCALAR)
 SOURCE = Variable("s", Stage.INPUT, Location.NODE, Kind.MASK_ONE)
 PARENT_HINT = Variable("pi_h", Stage.HINT, Location.NODE, Kind.POINTER)
 PARENT = Variable("pi", Stage.OUTPUT, Location.NODE, Kind.POINTER)
@@ -81,17 +81,16 @@ DFS_SPEC = Spec(
         Variable("d", Stage.HINT, Location.NODE, Kind.SCALAR),
         Variable("f", Stage.HINT, Location.NODE, Kind.SCALAR),
         Variable("s_prev", Stage.HINT, Location.NODE, Kind.POINTER),
-        Variable("s", Stage.HINT, Location.NODE, Kind.MASK_ONE),
-        Variable("u", Stage.HINT, Location.NODE, Kind.MASK_ONE),
-        Variable("v", Stage.HINT, Location.NODE, Kind.MASK_ONE),
-        Variable("s_last", Stage.HINT, Location.NODE, Kind.MASK_ONE),
+        node_mark("s"),
+        node_mark("u"),
+        node_mark("v"),
+        node_mark("s_last"),
         Variable("time", Stage.HINT, Location.GRAPH, Kind.SCALAR),
         PARENT,
     )
 )
 DFS_SIMPLIFIED_SPEC = Spec((POSITION, *GRAPH_INPUTS, PARENT_HINT, COLOR, PARENT))
 
-NEVER = 2**30  # the frame of what has not happened
 TICK = 0.01  # the benchmark's clock; `time` is its running sum, rounding included
 
 
@@ -215,9 +214,6 @@ def search(edge: Bool[Array, "batch n n"], root_order: Int[Array, "batch n"] | N
 
     def row(matrix: Array, node: Int[Array, " batch"]) -> Array:
         return jnp.take_along_axis(matrix, node[:, None, None], axis=1)[:, 0]
-
-    def at(x: Array, node: Int[Array, " batch"]) -> Array:
-        return jnp.take_along_axis(x, node[:, None], axis=1)[:, 0]
 
     def visit(rank: Int[Array, ""], old: State) -> State:
         # The top of the stack is the latest visited node that has an unvisited neighbour.

@@ -7,11 +7,11 @@ from jaxtyping import Array, Bool
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import Activities, Tasks
-from mechgap.algorithms.searching import ORDER_HINT, standing_order
+from mechgap.algorithms.searching import standing_order
 from mechgap.algorithms.unroll import State, frames_before, one_hot, unroll
+from mechgap.algorithms.variables import ORDER_HINT, POSITION, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
-POSITION = Variable("pos", Stage.INPUT, Location.NODE, Kind.SCALAR)
 SELECTED = (
     Variable("selected", Stage.OUTPUT, Location.NODE, Kind.MASK),
     ORDER_HINT,
@@ -24,8 +24,8 @@ ACTIVITY_SELECTOR_SPEC = Spec(
         Variable("s", Stage.INPUT, Location.NODE, Kind.SCALAR),
         Variable("f", Stage.INPUT, Location.NODE, Kind.SCALAR),
         *SELECTED,
-        Variable("m", Stage.HINT, Location.NODE, Kind.MASK_ONE),
-        Variable("k", Stage.HINT, Location.NODE, Kind.MASK_ONE),
+        node_mark("m"),
+        node_mark("k"),
     )
 )
 
@@ -35,7 +35,7 @@ TASK_SCHEDULING_SPEC = Spec(
         Variable("d", Stage.INPUT, Location.NODE, Kind.SCALAR),
         Variable("w", Stage.INPUT, Location.NODE, Kind.SCALAR),
         *SELECTED,
-        Variable("i", Stage.HINT, Location.NODE, Kind.MASK_ONE),
+        node_mark("i"),
         Variable("t", Stage.HINT, Location.GRAPH, Kind.SCALAR),
     )
 )

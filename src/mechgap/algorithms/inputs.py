@@ -1,7 +1,6 @@
 """Complete an algorithm's inputs and refuse what it cannot mean."""
 
 import difflib
-import math
 from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
@@ -11,7 +10,8 @@ import numpy as np
 from mechgap.trace import Kind, Location, Spec, Stage, Values, Variable
 
 DERIVED = ("pos", "adj")  # inputs that follow from the others where they are not given
-INFINITE = np.float64(np.inf).view(np.uint64)
+LARGEST = 1e100  # float64 holds the sum of a million products of three such numbers; no tracer multiplies more
+LARGEST_AS_BITS = np.float64(LARGEST).view(np.uint64)
 WHOLE = ("A", "d")  # inputs that the benchmark keeps as integers where they are: unweighted graphs, deadlines
 
 
@@ -53,8 +53,17 @@ def places_in_strings(string: Any, xp: ModuleType) -> Any:
     return xp.where(ids < first, ids * 1.0 / xp.maximum(first, 1), (ids - first) * 1.0 / xp.maximum(n - first, 1))
 
 
-def checked_inputs(algorithm: str, spec: Spec, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Complete NumPy inputs, or a ValueError that says what was given, what was expected and how to fix it."""
+def checked_inputs(
+    algorithm: str, spec: Spec, given: Mapping[str, Any], *, nodes: int | None = None
+) -> dict[str, np.ndarray]:
+    """Complete NumPy inputs, or a ValueError that says what was given, what was expected and how to fix it.
+
+    Args:
+        algorithm: for the message.
+        spec: what the inputs are.
+        given: by name, whatever NumPy makes an array of.
+        nodes: how many there must be; by default, any number.
+    """
     names = spec.names(Stage.INPUT)
     for name in given:
         if name not in names:
@@ -72,7 +81,7 @@ def checked_inputs(algorithm: str, spec: Spec, given: Mapping[str, Any]) -> dict
                 f"Input {name!r} of {algorithm!r} must hold real numbers; got dtype {x.dtype}. "
                 f"Convert it, e.g. np.asarray({name}, float)."
             )
-    problems = list(_shape_problems(spec, arrays)) or list(_value_problems(spec, arrays))
+    problems = list(_shape_problems(spec, arrays, nodes)) or list(_value_problems(spec, arrays))
     if problems:
         raise ValueError(f"Bad input for {algorithm!r}:\n  " + "\n  ".join(problems))
     arrays = {
@@ -82,7 +91,7 @@ def checked_inputs(algorithm: str, spec: Spec, given: Mapping[str, Any]) -> dict
     return completed(spec, arrays, np)
 
 
-def _shape_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
+def _shape_problems(spec: Spec, arrays: dict[str, np.ndarray], nodes: int | None) -> Iterator[str]:
     main = main_input(spec)
     size = arrays[main].shape
     pattern = {1: "[B, n]", 2: f"[B, n, {'n' if main == 'A' else spec[main].classes}]"}[len(spec[main].shape(1))]
@@ -94,6 +103,9 @@ def _shape_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
         return
     if 0 in size:
         yield f"{main!r} must have at least one sample and one node, {pattern} with B, n >= 1; got shape {size}."
+        return
+    if nodes not in (None, size[1]):
+        yield f"{main!r} must have {nodes} nodes, [B, {nodes}]; got {size[1]}, shape {size}. Give {nodes} per sample."
         return
     if main == "A" and size[1] != size[2]:
         yield f"'A' must be square, [B, n, n]; got shape {size}: row i holds the edges from node i to every node."
@@ -124,11 +136,10 @@ def _value_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
     for name, x in arrays.items():
         if name == "A" and _is_sound(x):
             continue
-        if not math.isfinite(float(x.sum())) and not np.all(np.isfinite(x)):  # the sum first: it is one fast pass
-            where = np.argwhere(~np.isfinite(x))[0].tolist()
-            yield f"{name!r} must be finite; got {x[tuple(where)]} at {where}. Use 0 in A for 'no edge'."
-        else:
+        if x.dtype.kind != "f" or (float(x.min()) >= -LARGEST and float(x.max()) <= LARGEST):
             yield from _kind_problems(spec[name], x)
+        else:
+            yield _size_problem(name, x)
     if "string" in arrays:
         yield from _string_problems(arrays["string"], is_needle="match" in spec.names(Stage.OUTPUT))
     if "adj" in arrays and not np.array_equal(arrays["adj"] != 0, joined):
@@ -136,8 +147,18 @@ def _value_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
 
 
 def _is_sound(x: np.ndarray) -> bool:
-    """Whether all numbers are finite and none is negative, in one pass: as bits, all others are larger than these."""
-    return x.dtype == np.float64 and x.flags.c_contiguous and bool(x.view(np.uint64).max() < INFINITE)
+    """Whether none is negative, too large or not a number, in one pass: as bits, all these are larger than others."""
+    return x.dtype == np.float64 and x.flags.c_contiguous and bool(x.view(np.uint64).max() <= LARGEST_AS_BITS)
+
+
+def _size_problem(name: str, x: np.ndarray) -> str:
+    """The first number that is infinite, none, or too large."""
+    where = np.argwhere(~(np.abs(x.astype(float)) <= LARGEST))[0].tolist()
+    value = x[tuple(where)]
+    if np.isfinite(value):
+        return f"{name!r} must be from {-LARGEST:g} to {LARGEST:g}; got {value} at {where}. Scale the inputs down."
+    fix = "Use 0 for 'no edge'." if name == "A" else "Take the sample out."
+    return f"{name!r} must be finite; got {value} at {where}. {fix}"
 
 
 def _string_problems(string: np.ndarray, is_needle: bool) -> Iterator[str]:

@@ -6,21 +6,21 @@ from jaxtyping import Array, Bool
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import SortedKeysAndTarget, UniformKeys
-from mechgap.algorithms.unroll import State, frames_before, one_hot, pointer, unroll
+from mechgap.algorithms.unroll import State, at, frames_before, one_hot, pointer, unroll
+from mechgap.algorithms.variables import ORDER_HINT, POSITION, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 ARRAY_INPUTS = (
-    Variable("pos", Stage.INPUT, Location.NODE, Kind.SCALAR),
+    POSITION,
     Variable("key", Stage.INPUT, Location.NODE, Kind.SCALAR),
 )
-ORDER_HINT = Variable("pred_h", Stage.HINT, Location.NODE, Kind.POINTER)
 
 MINIMUM_SPEC = Spec(
     (
         *ARRAY_INPUTS,
         ORDER_HINT,
-        Variable("min_h", Stage.HINT, Location.NODE, Kind.MASK_ONE),
-        Variable("i", Stage.HINT, Location.NODE, Kind.MASK_ONE),
+        node_mark("min_h"),
+        node_mark("i"),
         Variable("min", Stage.OUTPUT, Location.NODE, Kind.MASK_ONE),
     )
 )
@@ -67,9 +67,9 @@ BINARY_SEARCH_SPEC = Spec(
         Variable("target", Stage.INPUT, Location.GRAPH, Kind.SCALAR),
         Variable("return", Stage.OUTPUT, Location.NODE, Kind.MASK_ONE),
         ORDER_HINT,
-        Variable("low", Stage.HINT, Location.NODE, Kind.MASK_ONE),
-        Variable("high", Stage.HINT, Location.NODE, Kind.MASK_ONE),
-        Variable("mid", Stage.HINT, Location.NODE, Kind.MASK_ONE),
+        node_mark("low"),
+        node_mark("high"),
+        node_mark("mid"),
     )
 )
 
@@ -100,13 +100,13 @@ QUICKSELECT_SPEC = Spec(
         *ARRAY_INPUTS,
         Variable("median", Stage.OUTPUT, Location.NODE, Kind.MASK_ONE),
         ORDER_HINT,
-        Variable("p", Stage.HINT, Location.NODE, Kind.MASK_ONE),
-        Variable("r", Stage.HINT, Location.NODE, Kind.MASK_ONE),
-        Variable("i", Stage.HINT, Location.NODE, Kind.MASK_ONE),
-        Variable("j", Stage.HINT, Location.NODE, Kind.MASK_ONE),
+        node_mark("p"),
+        node_mark("r"),
+        node_mark("i"),
+        node_mark("j"),
         Variable("i_rank", Stage.HINT, Location.GRAPH, Kind.SCALAR),
         Variable("target", Stage.HINT, Location.GRAPH, Kind.SCALAR),
-        Variable("pivot", Stage.HINT, Location.NODE, Kind.MASK_ONE),
+        node_mark("pivot"),
     )
 )
 
@@ -122,9 +122,6 @@ def quickselect(inputs: dict[str, Array], steps: int) -> Run:
     places = jnp.arange(n, dtype=jnp.int32)
 
     share = jnp.asarray(np.arange(n) * 1.0 / n, real)  # looked up: XLA would multiply by 1/n, which rounds otherwise
-
-    def at(x: Array, place: Array) -> Array:
-        return jnp.take_along_axis(x, place[:, None], axis=-1)[:, 0]
 
     def look(order: Array, pred: Array, p: Array, r: Array, i: Array, j: Array, target: Array) -> State:
         """Frame j of a partition; i is the place behind the keys that are not greater, and moves on by one of them."""

@@ -6,8 +6,9 @@ from jaxtyping import Array, Bool
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import ErdosRenyi
-from mechgap.algorithms.graph_search import GRAPH_INPUTS, PARENT, PARENT_HINT, POSITION, SOURCE
-from mechgap.algorithms.unroll import State, frames_before, lowest, one_hot, pointer, smallest, unroll
+from mechgap.algorithms.graph_search import GRAPH_INPUTS, PARENT, PARENT_HINT, SOURCE
+from mechgap.algorithms.unroll import NEVER, State, frames_before, lowest, one_hot, pointer, smallest, unroll
+from mechgap.algorithms.variables import POSITION, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 BELLMAN_FORD_SPEC = Spec(
@@ -63,13 +64,12 @@ def queue_spec(key: str) -> Spec:
             Variable(key, Stage.HINT, Location.NODE, Kind.SCALAR),
             Variable("mark", Stage.HINT, Location.NODE, Kind.MASK),
             Variable("in_queue", Stage.HINT, Location.NODE, Kind.MASK),
-            Variable("u", Stage.HINT, Location.NODE, Kind.MASK_ONE),
+            node_mark("u"),
             PARENT,
         )
     )
 
 
-NEVER = 2**30  # the frame of what has not happened
 NOT_QUEUED = 1e9  # the benchmark's penalty: with keys above it, a node outside the queue can win and end the run
 
 
@@ -139,7 +139,7 @@ FLOYD_WARSHALL_SPEC = Spec(
         Variable("Pi_h", Stage.HINT, Location.EDGE, Kind.POINTER),
         Variable("D", Stage.HINT, Location.EDGE, Kind.SCALAR),
         Variable("msk", Stage.HINT, Location.EDGE, Kind.MASK),
-        Variable("k", Stage.HINT, Location.NODE, Kind.MASK_ONE),
+        node_mark("k"),
     )
 )
 

@@ -14,8 +14,9 @@ from jaxtyping import Array, Bool, Int
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import UniformKeys
-from mechgap.algorithms.searching import ARRAY_INPUTS, ORDER_HINT
-from mechgap.algorithms.unroll import State, expanded, lowest, one_hot, pointer, unroll
+from mechgap.algorithms.searching import ARRAY_INPUTS
+from mechgap.algorithms.unroll import State, at, expanded, lowest, one_hot, pointer, unroll
+from mechgap.algorithms.variables import ORDER_HINT, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 
@@ -27,7 +28,7 @@ def sorting_spec(*marks: str, before: tuple[Variable, ...] = (), after: tuple[Va
             Variable("pred", Stage.OUTPUT, Location.NODE, Kind.POINTER, permutation=True),
             ORDER_HINT,
             *before,
-            *(Variable(mark, Stage.HINT, Location.NODE, Kind.MASK_ONE) for mark in marks),
+            *(node_mark(name) for name in marks),
             *after,
         )
     )
@@ -141,15 +142,15 @@ class _Places(NamedTuple):
         return cls(rank * n + ids, jnp.broadcast_to(ids, (batch, n)))
 
     def rank(self, place: Int[Array, " batch"]) -> Int[Array, " batch"]:
-        return self._at(place) // self.place.shape[-1]
+        return at(self.element, place) // self.place.shape[-1]
 
     def node(self, place: Int[Array, " batch"]) -> Int[Array, " batch"]:
-        return self._at(place) % self.place.shape[-1]
+        return at(self.element, place) % self.place.shape[-1]
 
     def exchanged(self, one: Int[Array, " batch"], other: Int[Array, " batch"]) -> "_Places":
         ids = jnp.arange(self.place.shape[-1], dtype=jnp.int32)
         here, there = one[:, None], other[:, None]
-        at_here, at_there = self._at(one)[:, None], self._at(other)[:, None]
+        at_here, at_there = at(self.element, one)[:, None], at(self.element, other)[:, None]
         element = jnp.where(ids == here, at_there, jnp.where(ids == there, at_here, self.element))
         place = jnp.where(self.place == here, there, jnp.where(self.place == there, here, self.place))
         return _Places(element, place)
@@ -165,9 +166,6 @@ class _Places(NamedTuple):
         """By node: its parent in the heap of the first `size` places; the root and the rest point to themselves."""
         ids = jnp.arange(self.place.shape[-1], dtype=jnp.int32)
         return jnp.where(self.place < size[:, None], self.nodes_at(jnp.maximum(self.place - 1, 0) // 2), ids)
-
-    def _at(self, place: Int[Array, " batch"]) -> Int[Array, " batch"]:
-        return jnp.take_along_axis(self.element, place[:, None], axis=-1)[:, 0]
 
 
 HEAPSORT_MARKS = ("i", "j", "largest", "heap_size")

@@ -6,9 +6,10 @@ from jaxtyping import Array, Bool, Int
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import ErdosRenyi
-from mechgap.algorithms.graph_search import GRAPH_INPUTS, POSITION
-from mechgap.algorithms.shortest_paths import NEVER, grow_tree, queue_spec
-from mechgap.algorithms.unroll import State, expanded, frames_before, pointer, unroll
+from mechgap.algorithms.graph_search import GRAPH_INPUTS
+from mechgap.algorithms.shortest_paths import grow_tree, queue_spec
+from mechgap.algorithms.unroll import NEVER, State, at, expanded, frames_before, pointer, unroll
+from mechgap.algorithms.variables import POSITION, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 
@@ -25,7 +26,7 @@ KRUSKAL_SPEC = Spec(
         Variable("in_mst", Stage.OUTPUT, Location.EDGE, Kind.MASK),
         Variable("in_mst_h", Stage.HINT, Location.EDGE, Kind.MASK),
         Variable("pi", Stage.HINT, Location.NODE, Kind.POINTER),
-        *(Variable(mark, Stage.HINT, Location.NODE, Kind.MASK_ONE) for mark in KRUSKAL_MARKS),
+        *(node_mark(name) for name in KRUSKAL_MARKS),
         Variable("mask_u", Stage.HINT, Location.NODE, Kind.MASK),
         Variable("mask_v", Stage.HINT, Location.NODE, Kind.MASK),
         Variable("phase", Stage.HINT, Location.GRAPH, Kind.CATEGORICAL, classes=3),
@@ -46,9 +47,6 @@ def mst_kruskal(inputs: dict[str, Array], steps: int) -> Run:
     batch, n = inputs["pos"].shape
     ids = jnp.arange(n, dtype=jnp.int32)
 
-    def at(x: Array, index: Int[Array, " batch"]) -> Array:
-        return jnp.take_along_axis(x, jnp.minimum(index, x.shape[1] - 1)[:, None], axis=1)[:, 0]
-
     def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
         next_u, next_v = at(old["pi"], old["root_u"]), at(old["pi"], old["root_v"])
         looks = old["phase"] == DECIDED
@@ -56,7 +54,8 @@ def mst_kruskal(inputs: dict[str, Array], steps: int) -> Run:
         from_v = ~looks & ~from_u & (next_v != old["root_v"])
         decides = ~looks & ~from_u & ~from_v
         edge = old["edge"] + looks
-        new_u, new_v = jnp.where(looks, at(u, edge), old["u"]), jnp.where(looks, at(v, edge), old["v"])
+        pair = jnp.minimum(edge, u.shape[-1] - 1)  # beyond the last edge the execution has ended
+        new_u, new_v = jnp.where(looks, at(u, pair), old["u"]), jnp.where(looks, at(v, pair), old["v"])
         root_u = jnp.where(looks, new_u, next_u)
         root_v = jnp.where(looks, new_v, jnp.where(from_v, next_v, old["root_v"]))
         low, high = jnp.minimum(root_u, root_v), jnp.maximum(root_u, root_v)

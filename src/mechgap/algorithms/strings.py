@@ -11,27 +11,23 @@ from jaxtyping import Array, Bool, Int
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import CHARACTERS, NeedleInHaystack
-from mechgap.algorithms.searching import ORDER_HINT
-from mechgap.algorithms.unroll import State, frames_before, lowest, one_hot, pointer, unroll
+from mechgap.algorithms.unroll import State, at, frames_before, lowest, one_hot, pointer, unroll
+from mechgap.algorithms.variables import ORDER_HINT, POSITION, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
 STRING_INPUTS = (
     Variable("string", Stage.INPUT, Location.NODE, Kind.MASK),
-    Variable("pos", Stage.INPUT, Location.NODE, Kind.SCALAR),
+    POSITION,
     Variable("key", Stage.INPUT, Location.NODE, Kind.CATEGORICAL, classes=CHARACTERS),
 )
 MATCH = Variable("match", Stage.OUTPUT, Location.NODE, Kind.MASK_ONE)
-
-
-def _marks(name: str) -> Variable:
-    return Variable(name, Stage.HINT, Location.NODE, Kind.MASK_ONE)
 
 
 def _flag(name: str) -> Variable:
     return Variable(name, Stage.HINT, Location.GRAPH, Kind.MASK)
 
 
-NAIVE_SPEC = Spec((*STRING_INPUTS, MATCH, ORDER_HINT, _marks("s"), _marks("i"), _marks("j")))
+NAIVE_SPEC = Spec((*STRING_INPUTS, MATCH, ORDER_HINT, node_mark("s"), node_mark("i"), node_mark("j")))
 KMP_SPEC = Spec(
     (
         *STRING_INPUTS,
@@ -39,12 +35,12 @@ KMP_SPEC = Spec(
         ORDER_HINT,
         Variable("pi", Stage.HINT, Location.NODE, Kind.POINTER),
         Variable("is_reset", Stage.HINT, Location.NODE, Kind.MASK),
-        _marks("k"),
+        node_mark("k"),
         _flag("k_reset"),
-        _marks("q"),
+        node_mark("q"),
         _flag("q_reset"),
-        _marks("s"),
-        _marks("i"),
+        node_mark("s"),
+        node_mark("i"),
         _flag("phase"),
     )
 )
@@ -59,7 +55,7 @@ class Strings(NamedTuple):
 
     def at(self, node: Int[Array, " batch"]) -> Int[Array, " batch"]:
         """The characters at the nodes."""
-        return _at(self.characters, node)
+        return at(self.characters, node)
 
     def order(self, steps: int, real: jnp.dtype) -> Array:
         """The constant hint `pred_h` [T, B, n]: the node before, in the same string."""
@@ -72,10 +68,6 @@ def _strings(inputs: dict[str, Array]) -> Strings:
     needle = jnp.sum(inputs["string"] != 0, axis=-1, dtype=jnp.int32)
     characters = jnp.sum(inputs["key"] * jnp.arange(CHARACTERS), axis=-1).astype(jnp.int8)
     return Strings(characters, characters.shape[-1] - needle, needle)
-
-
-def _at(values: Array, node: Int[Array, " batch"]) -> Array:
-    return jnp.take_along_axis(values, node[:, None], axis=-1)[:, 0]
 
 
 class Shifts(NamedTuple):
@@ -151,8 +143,8 @@ def kmp_matcher(inputs: dict[str, Array], steps: int) -> Run:
 
     def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
         building, prefix, longer, agrees, falls = compare(old)
-        to_nothing = jnp.where(falls, _at(old["is_reset"], prefix), ~agrees)
-        to = jnp.where(falls, _at(old["pi"], prefix), jnp.where(agrees, longer, head))
+        to_nothing = jnp.where(falls, at(old["is_reset"], prefix), ~agrees)
+        to = jnp.where(falls, at(old["pi"], prefix), jnp.where(agrees, longer, head))
         starts = ~building & ~old["phase"]
         matches = old["phase"] & ~falls
         settled = (building & ~falls)[:, None] & (ids == old["next"][:, None])

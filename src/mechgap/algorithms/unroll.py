@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Num
+from jaxtyping import Array, Bool, Int, Num, Shaped
 
 State = dict[str, Array]  # every leaf has a leading batch axis
 Show = Callable[[State], dict[str, Array]]
+
+NEVER = 2**30  # the frame of what has not happened
 
 
 def unroll(
@@ -81,6 +83,11 @@ def expanded(
     """
     vectors = {name: one_hot(record[name], count, real) for name, count in classes.items()}
     return {**record, **frames_before(lengths, vectors)}
+
+
+def at(values: Shaped[Array, "batch n"], index: Int[Array, " batch"]) -> Shaped[Array, " batch"]:
+    """The value at each sample's own index."""
+    return jnp.take_along_axis(values, index[:, None], axis=-1)[:, 0]
 
 
 def lowest(mask: Bool[Array, "... n"], axis: int = -1) -> Int[Array, "..."]:

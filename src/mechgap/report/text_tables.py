@@ -10,7 +10,7 @@ from rich.table import Table
 from mechgap.algorithms import text
 from mechgap.algorithms.text.dataset import DatasetConfig, read_rows, write_dataset
 from mechgap.algorithms.text.scores import ScoreRow
-from mechgap.algorithms.text.writing import Example
+from mechgap.algorithms.text.writing import Example, Question
 
 ALL = "all"
 
@@ -64,10 +64,18 @@ def sizes_of(sizes: str) -> tuple[int, ...]:
 def score_and_print(path: Path, column: str) -> None:
     """The three scores of a file's answers, by algorithm, with the floor beside them."""
     rows = read_rows(path, ("question", column))
-    asked = [text.parse(row["question"]) for row in rows]
-    right = [row["answer"] if row.get("answer") else q for row, q in zip(rows, asked, strict=True)]
-    scores = text.score_table([str(row[column]) for row in rows], right, [q.algorithm for q in asked])
+    asked = [_parsed(row["question"], f"row {number} of {path}") for number, row in enumerate(rows, 1)]
+    answers = [row.get("answer") for row in rows]
+    right = [question if answer is None else answer for question, answer in zip(asked, answers, strict=True)]
+    scores = text.score_table([row[column] for row in rows], right, [question.algorithm for question in asked])
     Console().print(table_of(scores, f"{path.name}: {len(rows)} answers"))
+
+
+def _parsed(question: str, where: str) -> Question:
+    try:
+        return text.parse(question)
+    except ValueError as error:
+        raise ValueError(f"The question in {where} cannot be read: {error}") from None
 
 
 def table_of(scores: list[ScoreRow], title: str) -> Table:

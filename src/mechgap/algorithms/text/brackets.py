@@ -12,6 +12,18 @@ class Unreadable(Exception):  # noqa: N818  a finding about a text, which its re
     """Why a text has no structure; the message is a clause."""
 
 
+def check_is_text(what: str, given: object) -> None:
+    """Refuse what is not a string, such as a number or a missing value from a file."""
+    if not isinstance(given, str):
+        raise ValueError(f"{what} must be text; got {shortened(given)}. Give a string.")
+
+
+def shortened(given: object) -> str:
+    """What was given, as a message shows it."""
+    shown = repr(given)
+    return shown if len(shown) <= 62 else f"{shown[:41]} ... {shown[-16:]}"
+
+
 def parts(text: str) -> list[str]:
     """A text cut at its commas outside of brackets; `a, [[b c], [d e]]` has two parts."""
     depth, start, found = 0, 0, []
@@ -39,6 +51,21 @@ def read(text: str) -> Nested:
     if not text.endswith("]]"):
         raise Unreadable("a matrix does not end in ']]'")
     return [_row(row) for row in _BETWEEN_ROWS.split(text[2:-2])]
+
+
+def shape_of(value: Nested) -> tuple[int, ...]:
+    """() of a number, (n,) of a list, (n, m) of a matrix; (n, -1) where its rows differ in length."""
+    if isinstance(value, str):
+        return ()
+    if not value or isinstance(value[0], str):
+        return (len(value),)
+    lengths = {len(row) for row in value}
+    return (len(value), lengths.pop() if len(lengths) == 1 else -1)
+
+
+def words_of(value: Nested) -> list[str]:
+    """The words in a row, whatever the value's shape."""
+    return [value] if isinstance(value, str) else [word for part in value for word in words_of(part)]
 
 
 def _row(text: str) -> list[str]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mechgap.algorithms.distributions import BenchmarkStream
-from mechgap.algorithms.inputs import nearest
-from mechgap.algorithms.text.layout import ALGORITHMS
+from mechgap.algorithms.text.brackets import check_is_text, shortened
+from mechgap.algorithms.text.layout import ALGORITHMS, layout
 from mechgap.algorithms.text.sampling import inputs_of, stream
 from mechgap.algorithms.text.writing import DECIMALS, Example
 from mechgap.storage import check_folder, new_file
@@ -55,16 +55,20 @@ class DatasetConfig:
 
     def __post_init__(self) -> None:
         for name in self.algorithms:
-            if name not in ALGORITHMS:
-                raise ValueError(f"CLRS-Text has no algorithm {name!r}. {nearest(name, ALGORITHMS)}")
+            layout(name)  # refuses what is none
+        for what, given in (("algorithms", self.algorithms), ("sizes", self.sizes)):
+            if len(set(given)) < len(given):
+                shown = ", ".join(map(str, given))
+                raise ValueError(f"The {what} of a data set must be different; got {shown}. Name each once.")
         if not self.algorithms or not self.sizes or self.count < 1:
             raise ValueError(
                 f"A data set needs an algorithm, a size and a count of at least 1; got {len(self.algorithms)} "
                 f"algorithms, {len(self.sizes)} sizes and count = {self.count}."
             )
+        random = BenchmarkStream(self.seed)
         for name in self.algorithms:  # two strings, or four communities, need some nodes: say so before any work
             try:
-                inputs_of(name, min(self.sizes), 1, BenchmarkStream(0), self.decimals)
+                inputs_of(name, min(self.sizes), 1, random, self.decimals)
             except ValueError as error:
                 raise ValueError(f"No samples of {name} with n = {min(self.sizes)}: {error}") from None
 
@@ -116,29 +120,43 @@ def write_dataset(
 
 
 def read_rows(path: str | Path, columns: Sequence[str] = ()) -> list[Row]:
-    """The rows of a .parquet or .jsonl file; those columns must be there."""
+    """The rows of a .parquet or .jsonl file; those columns must be there, as text."""
     path = Path(path)
     _check_suffix(path)
     if not path.is_file():
         raise FileNotFoundError(f"No file {path}.")
-    rows = _parquet().read_table(path).to_pylist() if path.suffix == ".parquet" else list(_json_rows(path))
+    rows = _parquet_rows(path) if path.suffix == ".parquet" else list(_json_rows(path))
     if not rows:
         raise ValueError(f"{path} has no rows. Write one row per question.")
-    for number, row in enumerate(rows):
-        missing = [name for name in columns if row.get(name) is None]
-        if missing:
-            raise ValueError(f"Row {number + 1} of {path} has no {missing[0]!r}; it has {', '.join(map(repr, row))}.")
+    for number, row in enumerate(rows, 1):
+        for name in columns:
+            if row.get(name) is None:
+                raise ValueError(f"Row {number} of {path} has no {name!r}; it has {', '.join(map(repr, row))}.")
+            check_is_text(f"{name!r} in row {number} of {path}", row[name])
     return rows
 
 
+def _parquet_rows(path: Path) -> list[Row]:
+    parquet = _parquet()
+    try:
+        return parquet.read_table(path).to_pylist()
+    except (ValueError, OSError) as error:  # pyarrow's own errors are these
+        raise ValueError(f"{path} cannot be read as Parquet ({error}). Write it anew, or as .jsonl.") from None
+
+
 def _json_rows(path: Path) -> Iterator[Row]:
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    # Bytes are cut at newlines only: a string may hold other characters that end a line, such as U+2028.
+    lines = path.read_bytes().removesuffix(b"\n").split(b"\n") if path.stat().st_size else []
+    for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
+            row = json.loads(line.decode())
+        except UnicodeDecodeError as error:
+            byte = f"byte {line[error.start]:#04x} at place {error.start}"
+            raise ValueError(f"Line {number} of {path} is not UTF-8 ({byte}). Save the file as UTF-8.") from None
         except json.JSONDecodeError as error:
             raise ValueError(f"Line {number} of {path} is not JSON ({error.msg}). Write one object per line.") from None
         if not isinstance(row, dict):
-            raise ValueError(f"Line {number} of {path} must be an object of columns; got {line[:40]!r}.")
+            raise ValueError(f"Line {number} of {path} must be an object of columns; got {shortened(line.decode())}.")
         yield row
 
 

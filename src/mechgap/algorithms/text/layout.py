@@ -18,12 +18,12 @@ the first and the last, before a bar:
 
 from dataclasses import dataclass
 
-from mechgap.algorithms import REGISTRY, algorithm
+from mechgap.algorithms import algorithm, benchmark_names
 from mechgap.algorithms.definition import Algorithm
 from mechgap.algorithms.inputs import DERIVED, nearest
 from mechgap.trace import Stage, Variable
 
-ALGORITHMS = tuple(name for name in REGISTRY if name not in ("bfs_sequential", "dfs_simplified"))
+ALGORITHMS = benchmark_names()
 
 START = "initial_trace: "
 TRACE = "trace | "
@@ -54,7 +54,6 @@ class Layout:
         inputs: the inputs that are written, in order.
         answers: the variables that an answer consists of, by the names under which they are asked for.
         frames: with hints, by hint the variable as which its frames are written; else empty.
-        hints: whether hints are written; one algorithm, segments_intersect, has none to write.
         last_frame: whether the answer is the last frame of the hints, not the outputs.
         parentheses: whether frames and the answer stand in parentheses.
     """
@@ -68,6 +67,7 @@ class Layout:
 
     @property
     def hints(self) -> bool:
+        """Whether hints are written; one algorithm, segments_intersect, has none to write."""
         return bool(self.frames)
 
     @property

@@ -1,22 +1,34 @@
 """Text back into arrays. What cannot be read ends in an error that says what was given, expected, and how to fix it."""
 
 import re
-from collections.abc import Iterator
 
 import numpy as np
 
-from mechgap.algorithms.inputs import WHOLE, checked_inputs, main_input, nearest
-from mechgap.algorithms.text.brackets import NUMBER, Nested, Unreadable, parts, read
-from mechgap.algorithms.text.layout import ALGORITHMS, BAR, COMMA, START, TRACE, UNWEIGHTED, Layout, layout
+from mechgap.algorithms.definition import dtype_of_output
+from mechgap.algorithms.inputs import WHOLE, main_input
+from mechgap.algorithms.text.brackets import (
+    NUMBER,
+    Nested,
+    Unreadable,
+    check_is_text,
+    parts,
+    read,
+    shape_of,
+    shortened,
+    words_of,
+)
+from mechgap.algorithms.text.layout import BAR, COMMA, START, TRACE, UNWEIGHTED, Layout, layout
 from mechgap.algorithms.text.writing import Question
 from mechgap.trace import Kind, Location, Variable
 
 CHARACTERS = frozenset("0123456789.-+e[]() ,")  # of values; e and + are in numbers such as 1e-05
 WHOLE_NUMBER = re.compile(r"-?[0-9]+")
+MOST = 2**63 - 1
 
 
 def split(text: str) -> tuple[str, str]:
     """A text cut into its question, which is its first three lines, and its answer."""
+    check_is_text("What is split", text)
     lines = text.split("\n", 3)
     if len(lines) < 4:
         raise ValueError(_three_lines(text))
@@ -33,14 +45,17 @@ def parse(question: str) -> Question:
     array([[0.5 , 0.25]])
     """
     name, fields, heading = _sections(question)
-    fields, marker, start = fields.partition(COMMA + START)
-    written = layout(name, hints=bool(marker))
-    _check_heading(written, heading, bool(marker))
+    written = layout(name, hints=COMMA + START in fields)
+    start = None
+    if written.hints:
+        fields, _, start = fields.partition(COMMA + START)
+    _check_heading(written, heading)
     values = _named_values(written, fields)
     nodes = _nodes(written, values)
     arrays = {v.name: _input(written, v, values[v.name], nodes)[None] for v in written.inputs}
-    inputs = checked_inputs(name, written.algorithm.spec, arrays)
-    return Question(name, inputs, start if marker else None)
+    if start is not None:
+        _read_variables(start, written, written.frames, f"the initial_trace of {name!r}", nodes)
+    return Question(name, written.algorithm.checked(arrays), start)
 
 
 def parse_answer(answer: str, question: Question) -> dict[str, np.ndarray]:
@@ -56,6 +71,7 @@ def parse_answer(answer: str, question: Question) -> dict[str, np.ndarray]:
     """
     written = question.layout
     what = f"the answer to {question.algorithm!r}"
+    _check_text(what, answer)
     said = answer.rstrip("\n")
     if "\n" in said:
         raise ValueError(f"{what} must be one line; got {said.count(chr(10)) + 1}. Give one answer at a time.")
@@ -63,40 +79,54 @@ def parse_answer(answer: str, question: Question) -> dict[str, np.ndarray]:
         _, bar, said = said.rpartition(BAR)
         if not bar:
             raise ValueError(
-                f"{what} must have a trace and then {BAR!r}, as its question asks; got {_short(said)}. "
+                f"{what} must have a trace and then {BAR!r}, as its question asks; got {shortened(said)}. "
                 f"Write TRACE{BAR}ANSWER."
             )
-    _check_characters(said, what)
+    return _read_variables(said, written, written.answers, what, question.nodes)
+
+
+def _read_variables(
+    text: str, written: Layout, variables: dict[str, Variable], what: str, nodes: int
+) -> dict[str, np.ndarray]:
+    """The values of a frame or an answer by name, batched [1, ...]."""
+    _check_characters(text, what)
     if written.parentheses:
-        if not (said.startswith("(") and said.endswith(")")):
+        if not (text.startswith("(") and text.endswith(")")):
             raise ValueError(
-                f"{what} must stand in parentheses; got {_short(said)}. Write ({COMMA.join(written.answers)})."
+                f"{what} must stand in parentheses; got {shortened(text)}. Write ({COMMA.join(variables)})."
             )
-        said = said[1:-1]
-    given = _read_all(said, what)
-    if len(given) != len(written.answers):
-        names = COMMA.join(written.answers)
+        text = text[1:-1]
+    given = _read_all(text, what)
+    if len(given) != len(variables):
+        names = COMMA.join(variables)
         raise ValueError(
-            f"{what} must have {len(written.answers)} values ({names}); got {len(given)}, {_short(said)}. "
+            f"{what} must have {len(variables)} values ({names}); got {len(given)}, {shortened(text)}. "
             f"Separate them by {COMMA!r}."
         )
-    nodes = question.nodes
     return {
         name: _output(variable, value, f"{name!r} in {what}", nodes)[None]
-        for (name, variable), value in zip(written.answers.items(), given, strict=True)
+        for (name, variable), value in zip(variables.items(), given, strict=True)
     }
 
 
+def _check_text(what: str, text: str) -> None:
+    check_is_text(what, text)
+    if "\r" in text:
+        raise ValueError(
+            f"{what} must end its lines in '\\n'; got '\\r' at place {text.index(chr(13))}. "
+            "Take these out, e.g. text.replace('\\r', '')."
+        )
+
+
 def _sections(question: str) -> tuple[str, str, str]:
+    _check_text("A question", question)
     lines = question.split("\n")
     if len(lines) != 4 or lines[3] or not all(lines[:3]):
         raise ValueError(_three_lines(question))
     name, fields, heading = lines[:3]
     for line in (name, heading):
         if not line.endswith(":"):
-            raise ValueError(f"The line {_short(line)} must end in a colon. Write {line + ':'!r}.")
-    if name[:-1] not in ALGORITHMS:
-        raise ValueError(f"CLRS-Text has no algorithm {name[:-1]!r}. {nearest(name[:-1], ALGORITHMS)}")
+            raise ValueError(f"The line {shortened(line)} must end in a colon. Write {line + ':'!r}.")
     return name[:-1], fields, heading[:-1]
 
 
@@ -104,15 +134,15 @@ def _three_lines(text: str) -> str:
     count = len(text.split("\n")) - 1
     return (
         f"A question must be three lines that each end in a newline (ALGORITHM:, INPUTS, OUTPUTS:); got {count} "
-        f"ended lines in {_short(text)}. Give all three, and no answer: mg.text.split(text) cuts it off."
+        f"ended lines in {shortened(text)}. Give all three, and no answer: mg.text.split(text) cuts it off."
     )
 
 
-def _check_heading(written: Layout, heading: str, hints: bool) -> None:
+def _check_heading(written: Layout, heading: str) -> None:
     if heading == written.heading:
         return
     fix = f"Write {written.heading + ':'!r}."
-    if heading.startswith(TRACE) and not hints:
+    if heading.startswith(TRACE) and not written.hints:
         fix = f"A question for a trace gives its first frame: end the inputs with {COMMA + START}FRAME."
     raise ValueError(
         f"{written.algorithm.name!r} must ask for {written.heading!r} in its third line; got {heading!r}. {fix}"
@@ -128,7 +158,7 @@ def _named_values(written: Layout, fields: str) -> dict[str, Nested]:
     try:
         found = [field.partition(": ") for field in parts(fields)]
     except Unreadable as problem:
-        raise ValueError(f"In {what}, {problem}; got {_short(fields)}. Write {shown}.") from None
+        raise ValueError(f"In {what}, {problem}; got {shortened(fields)}. Write {shown}.") from None
     given = [field[0] for field in found]
     if given != names or not all(field[1] for field in found):
         raise ValueError(f"{what} must be {shown} in this order; got {COMMA.join(map(repr, given))}. Write {shown}.")
@@ -143,7 +173,7 @@ def _check_characters(text: str, what: str) -> None:
     for place, character in enumerate(text):
         if character not in CHARACTERS:
             raise ValueError(
-                f"{what} has the illicit character {character!r} at place {place} of {_short(text)}. "
+                f"{what} has the illicit character {character!r} at place {place} of {shortened(text)}. "
                 "Values are numbers, lists [a b] and matrices [[a b], [c d]]; write only these."
             )
 
@@ -153,7 +183,7 @@ def _read_all(text: str, what: str) -> list[Nested]:
         return [read(part) for part in parts(text)]
     except Unreadable as problem:
         raise ValueError(
-            f"In {what}, {problem}; got {_short(text)}. Write a number, [a b] or [[a b], [c d]]."
+            f"In {what}, {problem}; got {shortened(text)}. Write a number, [a b] or [[a b], [c d]]."
         ) from None
 
 
@@ -175,11 +205,7 @@ def _input(written: Layout, variable: Variable, value: Nested, nodes: int) -> np
 def _output(variable: Variable, value: Nested, what: str, nodes: int) -> np.ndarray:
     if variable.permutation:
         return _array(variable, value, what, nodes, NUMBER).astype(float)
-    x = _encoded(variable, value, what, nodes)
-    whole = variable.location == Location.GRAPH or (
-        variable.location == Location.NODE and variable.kind == Kind.POINTER
-    )
-    return x.astype(np.int64) if whole else x
+    return _encoded(variable, value, what, nodes).astype(dtype_of_output(variable))
 
 
 def _encoded(variable: Variable, value: Nested, what: str, nodes: int) -> np.ndarray:
@@ -210,31 +236,17 @@ def _array(variable: Variable, value: Nested, what: str, nodes: int, pattern: re
     given = shape_of(value)
     if given != shape:
         raise ValueError(f"{what} must be {_in_words(shape)}; got {_in_words(given)}. Give one value per node.")
-    words = list(_leaves(value))
+    words = words_of(value)
     for word in words:
         if not pattern.fullmatch(word):
             kind = "a number" if pattern is NUMBER else "a whole number"
             raise ValueError(f"{what} has {word!r}, which is not {kind}. Write {'0.5' if pattern is NUMBER else '3'}.")
-    whole = all(WHOLE_NUMBER.fullmatch(word) for word in words)
-    return np.array([int(w) if whole else float(w) for w in words]).reshape(shape)
-
-
-def shape_of(value: Nested) -> tuple[int, ...]:
-    """() of a number, (n,) of a list, (n, m) of a matrix; (n, -1) where its rows differ in length."""
-    if isinstance(value, str):
-        return ()
-    if not value or isinstance(value[0], str):
-        return (len(value),)
-    lengths = {len(row) for row in value}
-    return (len(value), lengths.pop() if len(lengths) == 1 else -1)
-
-
-def _leaves(value: Nested) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-        return
-    for part in value:
-        yield from _leaves(part)
+    if not all(WHOLE_NUMBER.fullmatch(word) for word in words):
+        return np.array([float(word) for word in words]).reshape(shape)
+    for word in words:
+        if len(word.lstrip("-0")) > len(str(MOST)) or abs(int(word)) > MOST:
+            raise ValueError(f"{what} has {shortened(word)}, which 64 bits do not hold. Write {MOST} at most.")
+    return np.array([int(word) for word in words]).reshape(shape)
 
 
 def _in_words(shape: tuple[int, ...]) -> str:
@@ -243,7 +255,3 @@ def _in_words(shape: tuple[int, ...]) -> str:
     if len(shape) == 1:
         return f"a list of {shape[0]} values"
     return f"a matrix of {shape[0]} rows of {shape[1] if shape[1] >= 0 else 'different lengths'}"
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:40] + " ... " + text[-15:])

@@ -6,7 +6,8 @@
 
 They look at different things: an unclosed bracket is a wrong shape of legal characters, and a letter within a list of
 the right length is an illegal character in the right shape. Numbers are compared as numbers (0.50 is 0.5). Where the
-question asks for a trace, only what stands behind the bar counts.
+question asks for a trace, only what stands behind the last bar counts; an answer has a bar exactly where the right one
+has, with or without spaces around it.
 """
 
 from collections import Counter
@@ -16,11 +17,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mechgap.algorithms.text.brackets import NUMBER, Nested, Unreadable, parts, read
+from mechgap.algorithms.text.brackets import (
+    NUMBER,
+    Unreadable,
+    check_is_text,
+    parts,
+    read,
+    shape_of,
+    shortened,
+    words_of,
+)
 from mechgap.algorithms.text.layout import BAR
 from mechgap.algorithms.text.writing import Example, Question, right_answers
 
 LEGAL = frozenset("0123456789.-[] ,\n")  # and whatever the right answer has: ( | ) in traces
+_BAR = BAR.strip()
+
+
+class _Parts(NamedTuple):
+    """An answer taken apart."""
+
+    shape: tuple  # whether there is a bar, whether there are parentheses, and the shape of every value
+    elements: list[str]  # in a row, numbers in one spelling
 
 
 class Score(NamedTuple):
@@ -62,7 +80,8 @@ def score(answer: str, right: Question | Example | str) -> Score:
     >>> score("[3 3 0 1]", "[3 3 0 3]")
     Score(shape=1.0, parse=1.0, clrs=0.75)
     """
-    return _score(answer, _right([right])[0])
+    (truth,) = _right([right])
+    return _score(answer, truth, _of_right(truth))
 
 
 def floor(right: Sequence[str]) -> float:
@@ -71,12 +90,7 @@ def floor(right: Sequence[str]) -> float:
     A constant answer is one for all questions of a shape. It is chosen knowing the right answers, so with few of them
     the floor is high: with one, it is 1.
     """
-    groups: dict[tuple, list[list[str]]] = {}
-    for answer in right:
-        shape, elements = _taken_apart(answer)
-        groups.setdefault(shape, []).append([_canonical(element) for element in elements])
-    shares = [len(group) * _most_common_share(group) for group in groups.values()]
-    return sum(shares) / len(right)
+    return _floor([_of_right(answer, f" of row {number}") for number, answer in enumerate(right, 1)])
 
 
 def score_table(
@@ -91,20 +105,25 @@ def score_table(
     """
     said, names = list(answers), list(algorithms)
     truths = _right(list(right))
+    places = [f" of row {number}" for number in range(1, len(truths) + 1)]
+    expected = [_of_right(truth, place) for truth, place in zip(truths, places, strict=True)]
     if not said or not len(said) == len(names) == len(truths):
         raise ValueError(
             f"There must be as many answers as questions and algorithms, at least one; got {len(said)} answers, "
             f"{len(truths)} questions and {len(names)} algorithms."
         )
-    rows = [_row(name, said, truths, [i for i, n in enumerate(names) if n == name]) for name in sorted(set(names))]
+    scores = np.array([_score(*row) for row in zip(said, truths, expected, places, strict=True)])
+    rows = []
+    for name in sorted(set(names)):
+        members = [i for i, n in enumerate(names) if n == name]
+        rows.append(_row(name, scores[members], _floor([expected[i] for i in members])))
     return [*rows, _mean_row(rows)]
 
 
-def _row(name: str, said: list[str], truths: list[str], members: list[int]) -> ScoreRow:
-    found = np.array([_score(said[i], truths[i]) for i in members])
+def _row(name: str, found: np.ndarray, constant: float) -> ScoreRow:
     error = found[:, 2].std(ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.nan
     shape, parse, clrs = found.mean(axis=0).tolist()
-    return ScoreRow(name, len(found), shape, parse, clrs, float(error), floor([truths[i] for i in members]))
+    return ScoreRow(name, len(found), shape, parse, clrs, float(error), constant)
 
 
 def _mean_row(rows: list[ScoreRow]) -> ScoreRow:
@@ -123,42 +142,55 @@ def _right(given: Sequence[Question | Example | str]) -> list[str]:
     return [next(executed) if isinstance(x, Question) else x.answer if isinstance(x, Example) else x for x in given]
 
 
-def _score(answer: str, right: str) -> Score:
-    clean = float(set(answer) <= LEGAL | set(right))
-    shape, expected = _taken_apart(right)
+def _of_right(right: str, where: str = "") -> _Parts:
+    """A right answer taken apart; unlike an answer to score, it must be whole."""
+    check_is_text(f"The right answer{where}", right)
     try:
-        given, elements = _taken_apart(answer)
+        found = _taken_apart(right)
+        if not all(length > 0 for shape in found.shape[2:] for length in shape):
+            raise Unreadable("a list has no values, or the rows of a matrix differ in length")
+    except Unreadable as problem:
+        raise ValueError(
+            f"The right answer{where} cannot be read: {problem}; got {shortened(right)}. "
+            "Write a number, [a b] or [[a b], [c d]]."
+        ) from None
+    return found
+
+
+def _score(answer: str, right: str, expected: _Parts, where: str = "") -> Score:
+    check_is_text(f"The answer{where}", answer)
+    clean = float(set(answer) <= LEGAL | set(right))
+    try:
+        given = _taken_apart(answer)
     except Unreadable:
         return Score(0.0, clean, 0.0)
-    if given != shape or (BAR in answer) != (BAR in right):
+    if given.shape != expected.shape:
         return Score(0.0, clean, 0.0)
-    same = [_canonical(a) == _canonical(b) for a, b in zip(elements, expected, strict=True)]
+    same = [a == b for a, b in zip(given.elements, expected.elements, strict=True)]
     return Score(1.0, clean, sum(same) / len(same))
 
 
-def _taken_apart(answer: str) -> tuple[tuple, list[str]]:
-    """The shape of an answer, and its elements in a row; parentheses are part of the shape."""
-    said = answer.strip().rpartition(BAR.strip())[2].strip()
+def _taken_apart(answer: str) -> _Parts:
+    _, bar, said = answer.rpartition(_BAR)
+    said = said.strip()
     enclosed = said.startswith("(") and said.endswith(")")
     values = [read(part) for part in parts(said[1:-1] if enclosed else said)]
-    return (enclosed, *(_shape(value) for value in values)), [word for value in values for word in _words(value)]
-
-
-def _shape(value: Nested) -> tuple[int, ...] | None:
-    if isinstance(value, str):
-        return None
-    return tuple(len(row) if isinstance(row, list) else -1 for row in value)
-
-
-def _words(value: Nested) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    return [word for row in value for word in (row if isinstance(row, list) else [row])]
+    shape = (bool(bar), enclosed, *(shape_of(value) for value in values))
+    return _Parts(shape, [_canonical(word) for value in values for word in words_of(value)])
 
 
 def _canonical(word: str) -> str:
     """One spelling per number; other words are themselves."""
     return repr(float(word) + 0.0) if NUMBER.fullmatch(word) else word  # + 0.0: -0.0 is 0.0
+
+
+def _floor(right: Sequence[_Parts]) -> float:
+    if not right:
+        raise ValueError("A floor needs a right answer, at least one; got none. Give those of all questions.")
+    groups: dict[tuple, list[list[str]]] = {}
+    for answer in right:
+        groups.setdefault(answer.shape, []).append(answer.elements)
+    return sum(len(group) * _most_common_share(group) for group in groups.values()) / len(right)
 
 
 def _most_common_share(group: list[list[str]]) -> float:

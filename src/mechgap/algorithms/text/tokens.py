@@ -6,12 +6,13 @@ it; what a token says is its characters, so that decoding is joining.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int
 
+from mechgap.algorithms.text.brackets import check_is_text
 from mechgap.algorithms.text.layout import ALGORITHMS, START, TRACE, layout
 from mechgap.algorithms.text.writing import Example
 
@@ -57,6 +58,7 @@ def encode(text: str) -> Int[np.ndarray, " length"]:
     >>> [VOCABULARY[i] for i in encode("key: [0.25 1]")]
     ['key: ', '[', '0.', '2', '5', ' 1', ']']
     """
+    check_is_text("What is encoded", text)
     ids = [_IDS[word] for word in _LONGEST_FIRST.findall(text)]
     if sum(len(VOCABULARY[i]) for i in ids) != len(text):
         place, wrong = next((i, c) for i, c in enumerate(text) if c not in _IDS)
@@ -67,10 +69,15 @@ def encode(text: str) -> Int[np.ndarray, " length"]:
     return np.array(ids, np.int32)
 
 
-def decode(ids: Iterable[int] | np.ndarray) -> str:
+def decode(ids: Sequence[int] | np.ndarray) -> str:
     """The text of ids, up to <eos>; <bos> and <pad> say nothing."""
-    said = []
-    for number in np.asarray(ids).tolist():
+    given, said = np.asarray(ids), []
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise ValueError(
+            f"Ids must be whole numbers, [length]; got {given.dtype} of shape {given.shape}. "
+            "Give one row at a time, and of logits their argmax."
+        )
+    for number in given.tolist():
         if not 0 <= number < len(VOCABULARY):
             raise ValueError(f"Ids must be from 0 to {len(VOCABULARY) - 1}; got {number}. Cut the logits to these.")
         if number == EOS:

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from mechgap.algorithms.inputs import checked_inputs, completed
+from mechgap.algorithms.inputs import completed
 from mechgap.algorithms.text.layout import BAR, COMMA, START, UNWEIGHTED, Layout, layout
 from mechgap.trace import Kind, Trace, Variable
 
 DECIMALS = 3  # the published generator's
+MOST_DECIMALS = 100  # numbers of up to `inputs.LARGEST` are multiplied by 10 to this power
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,8 @@ def examples(
     2
     """
     written = layout(algorithm, hints)
-    checked = checked_inputs(algorithm, written.algorithm.spec, inputs)
-    trace = written.algorithm.trace_checked(short_inputs(written, checked, decimals))
+    short = short_inputs(written, written.algorithm.checked(inputs), decimals)
+    trace = written.algorithm.trace_checked(short)
     return [Example(*pair, algorithm, trace.nodes, hints) for pair in written_pairs(written, trace)]
 
 
@@ -123,8 +124,8 @@ def truncated(x: np.ndarray, decimals: int | None) -> np.ndarray:
     """
     if decimals is None or x.dtype.kind != "f":
         return x
-    if decimals < 1:
-        raise ValueError(f"decimals must be at least 1, or None to keep them all; got {decimals}.")
+    if not 1 <= decimals <= MOST_DECIMALS:
+        raise ValueError(f"decimals must be from 1 to {MOST_DECIMALS}, or None to keep them all; got {decimals}.")
     return np.where(np.round(x, decimals) == x, x, np.trunc(x * 10**decimals) / 10**decimals)
 
 

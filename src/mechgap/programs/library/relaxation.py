@@ -1,7 +1,8 @@
 """Programs in which a value improves until it cannot: distances, widths, hops, labels."""
 
-from mechgap.algorithms.graph_search import GRAPH_INPUTS, PARENT, PARENT_HINT, POSITION, SOURCE
+from mechgap.algorithms.graph_search import GRAPH_INPUTS, PARENT, PARENT_HINT, SOURCE
 from mechgap.algorithms.shortest_paths import BELLMAN_FORD_SPEC
+from mechgap.algorithms.variables import POSITION
 from mechgap.programs.expressions import edge, me, minimum, other, when
 from mechgap.programs.graph import Bool, GraphProgram, Node, Real, argmax, argmin, match, mean
 from mechgap.trace import Kind, Location, Spec, Stage, Variable

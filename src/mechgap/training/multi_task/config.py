@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from mechgap.algorithms import TRAIN_P, algorithm, algorithm_names
+from mechgap.algorithms import TRAIN_P, algorithm, benchmark_names
 from mechgap.networks.config import NetConfig
 from mechgap.training.config import hashed_name
 from mechgap.training.rules import check_names
@@ -121,7 +121,7 @@ def _known(names: Sequence[str]) -> tuple[str, ...]:
     """The algorithms that are meant; the variants are not part of "all"."""
     given = tuple(names)
     if given == (ALL,):
-        return tuple(name for name in algorithm_names() if algorithm(name).variant_of is None)
+        return benchmark_names()
     twice = sorted({name for name in given if given.count(name) > 1})
     if twice or not given:
         raise ValueError(f"algorithms must be different names, at least one; got {', '.join(given) or 'none'}.")
