@@ -61,23 +61,20 @@ class MultiTaskConfig:
     network: NetConfig = field(default_factory=NetConfig)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "algorithms", _known(self.algorithms))
-        settings = {f.name: getattr(self, f.name) for f in fields(self)}
-        settings |= {name: _several(settings[name]) for name in ("sizes", "p")}
-        for name, value in obeying(_RULES, settings, _conflicts).items():
+        for name, value in _checked({f.name: getattr(self, f.name) for f in fields(self)}).items():
             object.__setattr__(self, name, value)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> "MultiTaskConfig":
         """A config from names and values, those of the network among them; an unknown name is an error."""
         of_network = [f.name for f in fields(NetConfig)]
-        own = [f.name for f in fields(cls) if f.name != "network"]
+        own = {f.name: f.default for f in fields(cls) if f.name != "network"}
         check_names([name for name in settings if name != "algorithms"], [*own, *of_network])
         network = NetConfig(**{k: x for k, x in settings.items() if k in of_network})
-        given = {k: x for k, x in settings.items() if k in own}
-        if "algorithms_per_step" not in given and "algorithms" in given:
+        given = own | {k: x for k, x in settings.items() if k in own}
+        if "algorithms_per_step" not in settings:
             given["algorithms_per_step"] = min(cls.algorithms_per_step, len(_known(given["algorithms"])))
-        return cls(**given, network=network)
+        return cls(**_checked({**given, "network": network}))
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for a JSON file; `from_json` reads them back."""
@@ -86,11 +83,17 @@ class MultiTaskConfig:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "MultiTaskConfig":
         """What `as_json` wrote."""
-        return cls(**{**values, "network": NetConfig(**values["network"])})
+        return cls(**_checked({**values, "network": NetConfig(**values["network"])}))
 
     def name(self) -> str:
         """A name that no other settings have."""
         return hashed_name("together", json.dumps(self.as_json(), sort_keys=True))
+
+
+def _checked(settings: dict[str, Any]) -> dict[str, Any]:
+    """All settings in plain form; every impossible value is named at once."""
+    several = {name: _several(settings[name]) for name in ("sizes", "p")}
+    return obeying(_RULES, {**settings, **several, "algorithms": _known(settings["algorithms"])}, _conflicts)
 
 
 def _known(names: str | Sequence[str]) -> tuple[str, ...]:
