@@ -95,7 +95,15 @@ MISTAKES = [
     (("train",), "Give one algorithm, e.g. mechgap train bfs, or several"),
     (("train", "bfs", "--algorithms", "all"), "Give one algorithm, e.g. mechgap train bfs, or several"),
     (("train", "--algorithms", "bfs,bsf"), "No algorithm 'bsf'. Did you mean 'bfs'"),
-    (("train", "--algorithms", "all", "--seeds", "0"), "seeds must be a whole number of at least 1; got 0"),
+    (
+        ("train", "--algorithms", "all,bfs"),
+        "algorithms must be different names, at least one, or 'all' alone; got all, bfs",
+    ),
+    (
+        ("train", "--algorithms", "bfs", "--set", "algorithms=dfs"),
+        "The algorithms are the option's; got the setting 'dfs', too",
+    ),
+    (("train", "--algorithms", "all", "--seeds", "0"), "seeds must be a whole number, 1 or more; got 0"),
     (("train", "bsf"), "No algorithm 'bsf'. Did you mean 'bfs'"),
     (("train", "bfs", "--seeds", "0"), "seeds must be a whole number, 1 or more; got 0"),
     (("train", "bfs", "--set", "hiden=4"), "No setting 'hiden'. Did you mean 'hidden'"),

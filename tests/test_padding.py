@@ -226,5 +226,5 @@ def test_padding_by_kind() -> None:
     assert pad_value(variable(Location.EDGE, Kind.POINTER), np.ones((3, 3)), 5).shape == (5, 5)
     assert pad_value(variable(Location.NODE, Kind.PERMUTATION_POINTER), np.ones((1, 3, 3)), 5).shape == (1, 5, 5)
     assert pad_value(variable(Location.GRAPH, Kind.CATEGORICAL), np.ones((4, 2)), 5).shape == (4, 2)
-    with pytest.raises(ValueError, match="Cannot pad to 4 nodes: the graphs have 5"):
+    with pytest.raises(ValueError, match=r"Cannot pad to 4 nodes: 'pos' has 5\. Give 5"):
         pad_nodes(algorithm_trace("bfs"), 4)

@@ -228,6 +228,24 @@ def test_several_seeds_train_as_one_does_and_go_on_where_they_were_killed(tmp_pa
         train(seeds=3, folder=tmp_path / "run")
 
 
+def test_gradients_are_clipped() -> None:
+    """Adam takes steps of the size of the learning rate, unless gradients are small beside its 1e-8."""
+
+    def way(clip: float) -> float:
+        recipe = Recipe(5, 1, 0.1, chunk=5, clip=clip)
+        trained = train_many(
+            lambda key: jnp.zeros(3),
+            lambda model, batch: jnp.sum((model - batch) ** 2),
+            lambda key: jnp.full(3, 100.0),
+            recipe,
+            quiet=True,
+        )
+        return float(jnp.max(jnp.abs(trained.models)))
+
+    assert way(clip=0.0) > 0.4
+    assert way(clip=1e-12) < 1e-3
+
+
 def test_training_ends_where_it_is_enough_and_does_not_go_on(tmp_path: Path) -> None:
     """A look is taken every ten chunks; a training that had enough has it after a kill, too."""
 

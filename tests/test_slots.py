@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import mechgap as mg
-from mechgap.networks import ClrsNet, NetConfig
+from mechgap.networks import NetConfig
 from mechgap.networks.slots import SharedNet, Slots
 from mechgap.trace import Stage
+from own_networks import own_network
 
 FEW = ("bfs", "dijkstra", "floyd_warshall", "heapsort", "lcs_length", "segments_intersect")
 CONFIG = NetConfig(hidden=8)
@@ -30,8 +31,7 @@ def untrained() -> SharedNet:
 def test_an_algorithm_runs_in_its_slots_as_in_a_network_of_its_own(name: str, untrained: SharedNet) -> None:
     slots = slots_of(FEW)
     trace = mg.algorithm(name).benchmark_sampler(1, 4, 2).next()
-    own = eqx.filter_jit(lambda key: ClrsNet.init(trace.spec, CONFIG, key=key))(jax.random.key(1))
-    shared = untrained.with_network(name, own)
+    own = own_network(untrained, name)
     number, steps = slots.algorithms.index(name), min(trace.steps, 6)
     sample = trace.take([0])
     given = {stage: {k: jnp.asarray(x[0]) for k, x in sample.values(stage).items()} for stage in (Stage.INPUT,)}
@@ -43,9 +43,24 @@ def test_an_algorithm_runs_in_its_slots_as_in_a_network_of_its_own(name: str, un
     inputs |= slots.put(name, given[Stage.INPUT], nodes)
     fed = {v.name: np.stack([slots.blank(v.name, nodes)] * steps) for v in slots.spec.at(Stage.HINT)}
     fed |= slots.put(name, hints, nodes)
-    run = jax.jit(lambda i: shared.network(i)(inputs, fed, steps, steps=steps, asked=shared.asked(i), record=False))
+    run = jax.jit(
+        lambda i: untrained.network(i)(inputs, fed, steps, steps=steps, asked=untrained.asked(i), record=False)
+    )
     together = run(number)
     for theirs, ours in ((alone.outputs, together.outputs), (alone.hints, together.hints)):
         for variable, x in theirs.items():
             slot = slots.names[name][variable]
             np.testing.assert_allclose(ours[slot], x, rtol=1e-5, atol=1e-5, err_msg=variable)
+
+
+BAD = [
+    ("bfs", {"pos": np.zeros(5)}, "Cannot pad to 4 nodes: 'pos' has 5. Give 5 or more"),
+    ("heapsort", {"pred": np.zeros((2, 5))}, "Cannot pad to 4 nodes: 'pred' has 5. Give 5 or more"),
+    ("bsf", {"pos": np.zeros(4)}, "No slots of 'bsf'. Did you mean 'bfs'"),
+]
+
+
+@pytest.mark.parametrize(("name", "values", "says"), BAD)
+def test_what_does_not_fit_is_named(name: str, values: dict, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        slots_of(FEW).put(name, values, nodes=4)

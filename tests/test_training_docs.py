@@ -1,14 +1,18 @@
 """docs/training.md says what the code does: its settings, its sweep, its examples."""
 
 import re
+import shlex
 import tomllib
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from mechgap.cli import app
 from mechgap.training import TrainConfig
 from mechgap.training.config import NUMERIC
+from mechgap.training.multi_task import MultiTaskConfig
 from mechgap.training.sweep import make_sweep, preset_names
 from test_training import compile_quickly as compile_quickly
 
@@ -30,6 +34,28 @@ def test_the_table_has_every_setting_and_its_default() -> None:
         if field.name != "p":
             assert shown.get(said, said) == (field.default if said in shown else str_of(field.default)), field.name
         assert (" °" in SETTINGS[field.name][0]) == (field.name in (*NUMERIC, "seeds", "first_seed")), field.name
+
+
+def test_the_table_of_many_algorithms_has_every_setting_and_its_default() -> None:
+    table = {row[0]: row[1] for row in ROWS if len(row) == 3}
+    settings = {f.name: f.default for f in fields(MultiTaskConfig) if f.name != "network"}
+    assert [name for name in table if name in settings] == list(settings)
+    for name, default in settings.items():
+        if name not in ("algorithms", "p"):
+            assert table[name].capitalize() == str(default), name
+
+
+COMMANDS = re.findall(r"^    mechgap (train --algorithms .*)$", PAGE, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_for_many_algorithms_can_be_given(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(config: MultiTaskConfig, **_: object) -> None:
+        raise RuntimeError(f"to train on {','.join(config.algorithms)} for {config.steps} steps")
+
+    monkeypatch.setattr("mechgap.report.ensembles.train_together", told)
+    with pytest.raises(RuntimeError, match=r"to train on \w+,.*,\w+ for 300 steps"):
+        CliRunner().invoke(app, shlex.split(command), catch_exceptions=False)
 
 
 def str_of(value: object) -> str:

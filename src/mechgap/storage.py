@@ -58,6 +58,20 @@ def new_file(path: str | Path) -> Iterator[IO[bytes]]:
         raise
 
 
+def writable_folder(folder: str | Path) -> Path:
+    """A folder, made where it is missing; an error where nothing can be written into it, before any work is done."""
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(
+            f"Cannot write into {folder}: {error.strerror}. Give another folder, or make it writable."
+        ) from error
+    return folder
+
+
 def check_folder(path: str | Path) -> None:
     """Refuse a path whose folder does not exist, before any work is done for it."""
     folder = Path(path).parent

@@ -113,6 +113,7 @@ class ClrsNet(eqx.Module):
         record: Record = True,
         present: Bool[Array, " n"] | None = None,
         asked: Mapping[str, Number] | None = None,
+        recompute: bool = False,
         hidden: Float[Array, "n s"] | None = None,
     ) -> Prediction:
         """Run one execution of T frames.
@@ -132,6 +133,8 @@ class ClrsNet(eqx.Module):
             present: which nodes there are, where the graph is padded (see `mechgap.networks.padding`); None for all.
             asked: variable -> 1, or 0 for one that does not exist in this execution (see `mechgap.networks.slots`): it
                 is fed as zeros and joins no nodes. None where all exist.
+            recompute: for a gradient, run every step again instead of keeping what happened in it (static). Memory is
+                then that of one step, plus what a step hands to the next.
             hidden: the state to start from, such as the last `states.nodes` of an earlier call; None for zeros.
         """
         if replacement is not None:
@@ -142,7 +145,7 @@ class ClrsNet(eqx.Module):
         precision = self.config.precision
         with nullcontext() if precision is None else jax.default_matmul_precision(precision):
             run = _Run(self, inputs, hints, steps, key is None, asked, present)
-            return run.run(length, key, teacher_forcing, dropout, replacement, record, hidden)
+            return run.run(length, key, teacher_forcing, dropout, replacement, record, recompute, hidden)
 
     @property
     def gatv2(self) -> GATv2:
@@ -225,9 +228,11 @@ class _Run:
         dropout: Number | None,
         replacement: Replacement | None,
         record: Record,
-        begun: Array | None = None,
+        recompute: bool,
+        begun: Array | None,
     ) -> Prediction:
-        step = partial(self._step, length=length, forcing=forcing, dropout=dropout, record=record)
+        kept = partial(self._step, length=length, forcing=forcing, dropout=dropout, record=record)
+        step = jax.checkpoint(kept) if recompute else kept
         keys = None if key is None else jax.random.split(key, self.rounds + 1)
         truth = self._truth(forcing is not None)
         first = {v.name: self._expand(v, self.hints[v.name][0]) for v in self.fed_variables}

@@ -38,8 +38,6 @@ def pad_nodes(trace: Trace, nodes: int) -> tuple[Trace, Bool[np.ndarray, "batch 
 
     Attention is left out.
     """
-    if nodes < trace.nodes:
-        raise ValueError(f"Cannot pad to {nodes} nodes: the graphs have {trace.nodes}. Give {trace.nodes} or more.")
     inputs, hints, outputs = (
         {name: pad_value(trace.spec[name], np.asarray(x), nodes) for name, x in trace.values(stage).items()}
         for stage in Stage
@@ -53,5 +51,8 @@ def pad_value(variable: Variable, x: np.ndarray, nodes: int) -> np.ndarray:
     lengths = variable.shape(nodes)
     over_nodes = len(lengths) - (variable.kind == Kind.CATEGORICAL)
     leading = x.ndim - len(lengths)
+    given = max(x.shape[leading : leading + over_nodes], default=nodes)
+    if given > nodes:
+        raise ValueError(f"Cannot pad to {nodes} nodes: {variable.name!r} has {given}. Give {given} or more.")
     wanted = (*x.shape[:leading], *lengths[:over_nodes], *x.shape[leading + over_nodes :])
     return np.pad(x, [(0, after - before) for before, after in zip(x.shape, wanted, strict=True)])

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
+from mechgap.algorithms.inputs import nearest
 from mechgap.networks.clrs_net import ClrsNet
 from mechgap.networks.config import NetConfig
 from mechgap.networks.padding import pad_value
@@ -67,6 +68,8 @@ class Slots:
 
         Absent nodes are 0. Empty slots are not in the result (see `blank`).
         """
+        if algorithm not in self.algorithms:
+            raise ValueError(f"No slots of {algorithm!r}. {nearest(algorithm, self.algorithms)}")
         spec = dict(self.specs)[algorithm]
         return {self.names[algorithm][name]: pad_value(spec[name], np.asarray(x), nodes) for name, x in values.items()}
 
@@ -112,22 +115,6 @@ class SharedNet(eqx.Module):
     def asked(self, number: Int[Array, ""] | int) -> dict[str, Array]:
         """slot -> 1 where the algorithm has such a variable, else 0."""
         return {slot: jnp.asarray(where)[number] for slot, where in self.slots.filled.items()}
-
-    def with_network(self, algorithm: str, network: ClrsNet) -> "SharedNet":
-        """The weights of an algorithm's own network put into its slots, and its processor into the shared place."""
-        number, names = self.slots.algorithms.index(algorithm), self.slots.names[algorithm]
-
-        def put(stacked: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-            changed = {
-                names[name]: jax.tree.map(lambda all_, x: all_.at[number].set(x), stacked[names[name]], layers)
-                for name, layers in own.items()
-            }
-            return stacked | changed
-
-        encoders, decoders = _of_algorithms(self.networks)
-        parts = (put(encoders, network.encoders), put(decoders, network.decoders), network.processor)
-        whole = eqx.tree_at(lambda net: (net.encoders, net.decoders, net.processor), self.networks, parts)
-        return SharedNet(whole, self.slots)
 
 
 def _of_algorithms(net: ClrsNet) -> tuple[dict, dict]:

@@ -27,15 +27,19 @@ def train_and_print(algorithm: str, folder: Path | None, settings: dict[str, Any
 
 def train_together_and_print(algorithms: str, folder: Path | None, settings: dict[str, Any]) -> MultiTask:
     """Train networks on several algorithms together and print the score of each algorithm."""
-    config = MultiTaskConfig.from_settings({"algorithms": tuple(algorithms.replace(",", " ").split()), **settings})
+    if "algorithms" in settings:
+        raise ValueError(f"The algorithms are the option's; got the setting {settings['algorithms']!r}, too.")
+    config = MultiTaskConfig.from_settings({"algorithms": algorithms, **settings})
     result = train_together(config, folder=folder)
     nodes, seconds = result.manifest["nodes"], result.manifest["times"]["train_s"]
     title = f"one network of {len(config.algorithms)} algorithms, padded to {nodes} nodes, {seconds:.0f} s to train"
     table = Table(title=title, title_justify="left")
-    for column in ("algorithm", "networks", "validation: mean ± std (max)"):
+    for column in ("algorithm", "networks", "diverged", "validation, of those that did not: mean ± std (max)"):
         table.add_column(column)
     for name, scores in result.scores.items():
-        table.add_row(name, str(len(scores)), f"{scores.mean():.4f} ± {scores.std():.4f} ({scores.max():.4f})")
+        kept = scores[~result.diverged]
+        said = f"{kept.mean():.4f} ± {kept.std():.4f} ({kept.max():.4f})" if len(kept) else "none"
+        table.add_row(name, str(len(result)), str(int(result.diverged.sum())), said)
     Console().print(table)
     return result
 

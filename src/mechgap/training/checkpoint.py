@@ -11,7 +11,6 @@ metrics.json           one row per member; written last, so that a folder with i
 
 import json
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from mechgap.storage import read_tensors, write_tensors, write_text
+from mechgap.storage import read_tensors, writable_folder, write_tensors, write_text
 from mechgap.training.config import TrainConfig, run_name
 from mechgap.training.ensemble import State
 from mechgap.training.result import Ensemble, Table
@@ -31,15 +30,7 @@ SPARE = 2**24  # bytes beyond the arrays
 
 def open_folder(parent: str | Path, configs: Sequence[TrainConfig], weights: str | None, state_bytes: int) -> Path:
     """The folder of a run, made where it is missing; an error where it cannot be written or would not fit."""
-    folder = Path(parent) / run_name(configs, weights)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise OSError(
-            f"Cannot write into {folder}: {error.strerror}. Give another folder, or make it writable."
-        ) from error
+    folder = writable_folder(Path(parent) / run_name(configs, weights))
     for unfinished in folder.glob(".*.*.*"):  # what a killed run was about to write
         unfinished.unlink(missing_ok=True)
     # The old checkpoint and the new one exist for a moment; best and last are half of one.
@@ -143,7 +134,9 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON, or a ValueError that names the file."""
+    """Read JSON, or an error that names the file."""
+    if not path.is_file():
+        raise FileNotFoundError(f"No file {path}.")
     try:
         return json.loads(path.read_text())
     except json.JSONDecodeError as error:

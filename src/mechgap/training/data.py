@@ -17,10 +17,10 @@ from mechgap.algorithms.processing import as_permutations, closed_chain, pred_as
 from mechgap.networks import pad_nodes
 from mechgap.trace import Kind, Spec, Stage, Trace, Values
 from mechgap.training.config import TrainConfig
+from mechgap.training.rules import SMALLEST
 
 # Which use of a seed a key is for: the weights, the data, and the network's own draws (dropout, forcing).
 TO_INIT, TO_DRAW, TO_RUN, TO_VALIDATE, TO_LOOK = range(5)
-SMALLEST = 4  # nodes that every algorithm can have
 LOOKS = 1000  # samples that decide how many frames there is room for, as in the reference
 
 

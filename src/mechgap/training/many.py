@@ -14,10 +14,10 @@ import numpy as np
 import optax  # type: ignore[import-untyped]
 from jaxtyping import Array, PRNGKeyArray
 
-from mechgap.storage import read_tensors, write_tensors
+from mechgap.storage import read_tensors, writable_folder, write_tensors
 from mechgap.training.progress import Watch
 
-FORMAT, FILE = "mechgap.sequences.state/2", "state.safetensors"
+FORMAT, FILE = "mechgap.training.state/1", "state.safetensors"
 CHECKPOINT_SECONDS = 60.0
 ALL_STEPS, ENOUGH = "all steps", "enough"  # how a training ends
 OPTIMISERS = {"adam": optax.adam, "adafactor": lambda rate: optax.adafactor(rate, min_dim_size_to_factor=32)}
@@ -149,6 +149,11 @@ def train_many(
     return Trained(eqx.combine(state[0], fixed), step, np.stack(losses), time.perf_counter() - begun, ended)
 
 
+def forget_state(folder: str | Path) -> None:
+    """Delete what a training would go on from, once its result is kept."""
+    (Path(folder) / FILE).unlink(missing_ok=True)
+
+
 def _save(folder: str | Path, step: int, losses: list[np.ndarray], state: Any, ended: str) -> None:
     leaves = {f"{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(state))}
     header = {"format": FORMAT, "step": step, "ended": ended}
@@ -156,11 +161,12 @@ def _save(folder: str | Path, step: int, losses: list[np.ndarray], state: Any, e
 
 
 def _resumed(folder: str | Path | None, state: Any) -> tuple[int, list[np.ndarray], Any, str]:
-    if folder is None or not (Path(folder) / FILE).exists():
-        if folder is not None:
-            Path(folder).mkdir(parents=True, exist_ok=True)
+    if folder is None or not (writable_folder(folder) / FILE).exists():
         return 0, [], state, ALL_STEPS
-    tensors, header = read_tensors(Path(folder) / FILE, FORMAT)
+    try:
+        tensors, header = read_tensors(Path(folder) / FILE, FORMAT)
+    except ValueError as error:
+        raise ValueError(f"{error} Delete it to start again.") from error
     leaves, structure = jax.tree.flatten(state)
     found = [tensors.get(f"{i}") for i in range(len(leaves))]
     if any(x is None or x.shape != leaf.shape for x, leaf in zip(found, leaves, strict=True)):

@@ -1,7 +1,7 @@
 """What settings a training run may have: their names, their values, and what does not go together."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from mechgap.algorithms import TRAIN_P, algorithm
 from mechgap.algorithms.inputs import nearest
 
+SMALLEST = 4  # nodes that every algorithm can have
 REGULARISATIONS = ("none", "L1", "L2")
 # The names of the reference training script and of the paper's tables, for those who type them.
 REFERENCE_NAMES = {
@@ -48,10 +49,26 @@ def check_names(settings: Iterable[str], names: list[str]) -> None:
 
 
 def checked(settings: dict[str, Any]) -> dict[str, Any]:
-    """All settings in plain form (TOML has lists, and writes 1 for 1.0); every impossible value is named at once."""
+    """All settings of a `TrainConfig` in plain form; every impossible value is named at once."""
+    return obeying(RULES, settings, _conflicts)
+
+
+Rule = tuple[Callable[[Any], bool], str]  # whether settings obey it, and what a setting must be
+
+
+def obeying(
+    rules: Mapping[str, Rule], settings: dict[str, Any], conflicts: Callable[[SimpleNamespace], Iterable[str]]
+) -> dict[str, Any]:
+    """All settings in plain form (TOML has lists, and writes 1 for 1.0); every impossible value is named at once.
+
+    Args:
+        rules: of the settings, by name.
+        settings: as they were given.
+        conflicts: what does not go together, said of settings that obey the rules.
+    """
     given = SimpleNamespace(**{name: _plain(name, value) for name, value in settings.items()})
-    problems = [f"{k} must be {say}; got {getattr(given, k)!r}." for k, (ok, say) in _RULES.items() if not ok(given)]
-    problems = problems or list(_conflicts(given))
+    problems = [f"{k} must be {say}; got {getattr(given, k)!r}." for k, (ok, say) in rules.items() if not ok(given)]
+    problems = problems or list(conflicts(given))
     if problems:
         raise ValueError("Bad training settings:\n  " + "\n  ".join(problems))
     return vars(given)
@@ -77,26 +94,29 @@ def _as_real(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _whole(value: Any, least: int) -> bool:
+def whole(value: Any, least: int) -> bool:
+    """Whether a value is a whole number (True and False are none) of at least some size."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-def _real(value: Any, low: float = -math.inf, high: float = math.inf) -> bool:
+def real(value: Any, low: float = -math.inf, high: float = math.inf) -> bool:
+    """Whether a value in plain form is a finite number between two others."""
     return isinstance(value, float) and math.isfinite(value) and low <= value <= high
 
 
 def _is_schedule(value: Any) -> bool:
-    if _real(value, 0):
+    if real(value, 0):
         return True
     pairs = isinstance(value, tuple) and value and all(isinstance(x, tuple) and len(x) == 2 for x in value)
-    if not pairs or not all(_whole(step, 0) and _real(weight, 0) for step, weight in value):
+    if not pairs or not all(whole(step, 0) and real(weight, 0) for step, weight in value):
         return False
     steps = [step for step, _ in value]
     return steps[0] == 0 and all(a < b for a, b in pairwise(steps))
 
 
-def _counts(name: str) -> Callable[[Any], bool]:
-    return lambda config: _whole(getattr(config, name), 1)
+def count(name: str) -> Rule:
+    """The rule of a setting that counts something."""
+    return lambda config: whole(getattr(config, name), 1), "a whole number, 1 or more"
 
 
 def _is_word(name: str) -> Callable[[Any], bool]:
@@ -111,7 +131,6 @@ def _is_flag(name: str) -> Callable[[Any], bool]:
     return lambda config: isinstance(getattr(config, name), bool)
 
 
-Rule = tuple[Callable[[Any], bool], str]
 _REALS = ("learning_rate", "grad_clip", "dropout", "teacher_forcing", "regularisation_weight", "p")
 _COUNTS = ("seeds", "steps", "batch", "eval_every", "hidden", "heads", "message_passing_steps", "triplet_features")
 _WORDS = ("algorithm", "hint_mode", "hint_repred", "encoder_init", "processor")
@@ -121,31 +140,31 @@ _FLAGS = (
 )
 _SCHEDULES = ("hint_weight", "output_weight")
 _SCHEDULE = "a weight of at least 0, or [[0, weight], [step, weight], ...] with rising steps"
-_RULES: dict[str, Rule] = {
+RULES: dict[str, Rule] = {
     **{name: (_is_word(name), "a word") for name in _WORDS},
-    **{name: (_counts(name), "a whole number, 1 or more") for name in _COUNTS},
+    **{name: count(name) for name in _COUNTS},
     "first_seed": (
-        lambda c: _whole(c.first_seed, 0) and _whole(c.seeds, 1) and c.first_seed + c.seeds <= 2**32,
+        lambda c: whole(c.first_seed, 0) and whole(c.seeds, 1) and c.first_seed + c.seeds <= 2**32,
         "a whole number from 0 on, and first_seed + seeds at most 2**32",
     ),
     "sizes": (
-        lambda c: isinstance(c.sizes, tuple) and bool(c.sizes) and all(_whole(n, 2) for n in c.sizes),
+        lambda c: isinstance(c.sizes, tuple) and bool(c.sizes) and all(whole(n, 2) for n in c.sizes),
         "a list of numbers of nodes, each 2 or more",
     ),
     "p": (
-        lambda c: isinstance(c.p, tuple) and bool(c.p) and all(_real(x, 0, 1) for x in c.p),
+        lambda c: isinstance(c.p, tuple) and bool(c.p) and all(real(x, 0, 1) for x in c.p),
         "a list of probabilities",
     ),
     "validation_samples": (
-        lambda c: c.validation_samples is None or _whole(c.validation_samples, 1),
+        lambda c: c.validation_samples is None or whole(c.validation_samples, 1),
         "a whole number, 1 or more, or left out for the reference's",
     ),
-    "learning_rate": (lambda c: _real(c.learning_rate, 0) and c.learning_rate > 0, "a number above 0, e.g. 1e-4"),
-    "grad_clip": (lambda c: _real(c.grad_clip, 0), "a number of at least 0; 0 turns clipping off"),
-    "dropout": (lambda c: _real(c.dropout, 0) and c.dropout < 1, "a probability below 1"),
-    "teacher_forcing": (lambda c: _real(c.teacher_forcing, 0, 1), "a probability"),
+    "learning_rate": (lambda c: real(c.learning_rate, 0) and c.learning_rate > 0, "a number above 0, e.g. 1e-4"),
+    "grad_clip": (lambda c: real(c.grad_clip, 0), "a number of at least 0; 0 turns clipping off"),
+    "dropout": (lambda c: real(c.dropout, 0) and c.dropout < 1, "a probability below 1"),
+    "teacher_forcing": (lambda c: real(c.teacher_forcing, 0, 1), "a probability"),
     "regularisation": (lambda c: c.regularisation in REGULARISATIONS, f"one of {', '.join(REGULARISATIONS)}"),
-    "regularisation_weight": (lambda c: _real(c.regularisation_weight, 0), "a number of at least 0"),
+    "regularisation_weight": (lambda c: real(c.regularisation_weight, 0), "a number of at least 0"),
     **{name: (_follows_schedule(name), _SCHEDULE) for name in _SCHEDULES},
     "precision": (lambda c: c.precision is None or isinstance(c.precision, str), "a word, or left out"),
     "init_from": (lambda c: c.init_from is None or isinstance(c.init_from, str), "a file name, or left out"),

@@ -1,14 +1,15 @@
 """What defines the training of one network on many algorithms."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from types import SimpleNamespace
 from typing import Any
 
 from mechgap.algorithms import TRAIN_P, algorithm, benchmark_names
 from mechgap.networks.config import NetConfig
 from mechgap.training.config import hashed_name
-from mechgap.training.rules import check_names
+from mechgap.training.rules import RULES, SMALLEST, Rule, check_names, count, obeying, real, whole
 
 ALL = "all"
 AS_LONG_AS_NEEDED = 0
@@ -19,8 +20,8 @@ class MultiTaskConfig:
     """One network over several algorithms. The architecture is a `NetConfig` whose settings may be given by name, too.
 
     Attributes:
-        algorithms: what to learn; ("all",) is the whole benchmark.
-        sizes: numbers of nodes, drawn equally often.
+        algorithms: what to learn; ("all",) is the whole benchmark. A text is read as on the command line: "bfs,dfs".
+        sizes: numbers of nodes, drawn equally often; one number stands for itself.
         steps: of the optimiser.
         algorithms_per_step: how many different algorithms a step sees.
         batch: samples of each of them.
@@ -60,47 +61,20 @@ class MultiTaskConfig:
     network: NetConfig = field(default_factory=NetConfig)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "algorithms", _known(self.algorithms))
-        for name in ("sizes", "p"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        counts = ("steps", "algorithms_per_step", "batch", "pool", "validation", "seeds")
-        problems = [
-            f"{name} must be a whole number of at least 1; got {getattr(self, name)!r}."
-            for name in counts
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1
-        ]
-        if not self.sizes or not all(isinstance(n, int) and n >= 4 for n in self.sizes):
-            problems.append(
-                f"sizes must be whole numbers of at least 4, which every algorithm can have; got {self.sizes!r}."
-            )
-        if not isinstance(self.frames, int) or self.frames < 0 or self.frames == 1:
-            problems.append(f"frames must be 0 (as many as needed) or at least 2; got {self.frames!r}.")
-        if not isinstance(self.algorithms_per_step, int) or self.algorithms_per_step > len(self.algorithms):
-            problems.append(
-                f"algorithms_per_step must not be above the number of algorithms, {len(self.algorithms)}; "
-                f"got {self.algorithms_per_step!r}."
-            )
-        if self.network.pre_attention_bias is not None:
-            problems.append("pre_attention_bias is for one size of graph; leave it out here.")
-        if problems:
-            raise ValueError("Bad settings for training on many algorithms:\n  " + "\n  ".join(problems))
+        for name, value in _checked({f.name: getattr(self, f.name) for f in fields(self)}).items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> "MultiTaskConfig":
         """A config from names and values, those of the network among them; an unknown name is an error."""
         of_network = [f.name for f in fields(NetConfig)]
-        own = [f.name for f in fields(cls) if f.name != "network"]
+        own: dict[str, Any] = {f.name: f.default for f in fields(cls) if f.name != "network"}
         check_names([name for name in settings if name != "algorithms"], [*own, *of_network])
         network = NetConfig(**{k: x for k, x in settings.items() if k in of_network})
-        given: dict[str, Any] = {k: tuple(x) if isinstance(x, list) else x for k, x in settings.items() if k in own}
-        if "algorithms_per_step" not in given and "algorithms" in given:
+        given = own | {k: x for k, x in settings.items() if k in own}
+        if "algorithms_per_step" not in settings:
             given["algorithms_per_step"] = min(cls.algorithms_per_step, len(_known(given["algorithms"])))
-        return cls(**given, network=network)
-
-    @property
-    def seed_range(self) -> range:
-        """The seeds of the networks."""
-        return range(self.first_seed, self.first_seed + self.seeds)
+        return cls(**_checked({**given, "network": network}))
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for a JSON file; `from_json` reads them back."""
@@ -109,20 +83,63 @@ class MultiTaskConfig:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "MultiTaskConfig":
         """What `as_json` wrote."""
-        plain: dict[str, Any] = {k: tuple(x) if isinstance(x, list) else x for k, x in values.items() if k != "network"}
-        return cls(**plain, network=NetConfig(**values["network"]))
+        return cls(**_checked({**values, "network": NetConfig(**values["network"])}))
 
     def name(self) -> str:
         """A name that no other settings have."""
         return hashed_name("together", json.dumps(self.as_json(), sort_keys=True))
 
 
-def _known(names: Sequence[str]) -> tuple[str, ...]:
-    """The algorithms that are meant; the variants are not part of "all"."""
-    given = tuple(names)
+def _checked(settings: dict[str, Any]) -> dict[str, Any]:
+    """All settings in plain form; every impossible value is named at once."""
+    several = {name: _several(settings[name]) for name in ("sizes", "p")}
+    return obeying(_RULES, {**settings, **several, "algorithms": _known(settings["algorithms"])}, _conflicts)
+
+
+def _known(names: str | Sequence[str]) -> tuple[str, ...]:
+    """The algorithms that are meant, a text having commas or blanks between them; "all" is all but the variants."""
+    given = tuple(names.replace(",", " ").split()) if isinstance(names, str) else tuple(names)
     if given == (ALL,):
         return benchmark_names()
-    twice = sorted({name for name in given if given.count(name) > 1})
-    if twice or not given:
-        raise ValueError(f"algorithms must be different names, at least one; got {', '.join(given) or 'none'}.")
+    if ALL in given or not given or len(set(given)) < len(given):
+        raise ValueError(
+            f"algorithms must be different names, at least one, or {ALL!r} alone; "
+            f"got {', '.join(map(str, given)) or 'none'}."
+        )
     return tuple(algorithm(name).name for name in given)
+
+
+def _several(value: Any) -> Any:
+    """A lone number is a list of one."""
+    return (value,) if isinstance(value, int | float) else value
+
+
+_RULES: dict[str, Rule] = {
+    **{name: RULES[name] for name in ("steps", "batch", "seeds", "first_seed", "p", "learning_rate", "grad_clip")},
+    **{name: RULES[name] for name in ("random_pos", "permutations", "pred_as_input")},
+    **{name: count(name) for name in ("algorithms_per_step", "pool", "validation")},
+    "sizes": (
+        lambda c: isinstance(c.sizes, tuple) and all(whole(n, SMALLEST) for n in c.sizes) and _differ(c.sizes),
+        f"different whole numbers of at least {SMALLEST}, which every algorithm can have",
+    ),
+    "frames": (
+        lambda c: whole(c.frames, AS_LONG_AS_NEEDED) and c.frames != 1,
+        f"{AS_LONG_AS_NEEDED} (as many as needed) or a whole number of at least 2",
+    ),
+    "hint_weight": (lambda c: real(c.hint_weight, 0), "a number of at least 0"),
+    "network": (lambda c: isinstance(c.network, NetConfig), "a NetConfig"),
+}
+
+
+def _differ(values: tuple) -> bool:
+    return 0 < len(values) == len(set(values))
+
+
+def _conflicts(config: SimpleNamespace) -> Iterable[str]:
+    if config.algorithms_per_step > len(config.algorithms):
+        yield (
+            f"algorithms_per_step must not be above the number of algorithms, {len(config.algorithms)}; "
+            f"got {config.algorithms_per_step}."
+        )
+    if config.network.pre_attention_bias is not None:
+        yield "pre_attention_bias is for one size of graph; leave it out here."

@@ -1,6 +1,5 @@
 """Train one network on many algorithms: a step draws some algorithms, and some samples of each."""
 
-import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,12 +14,13 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from mechgap.networks import Prediction, postprocess
 from mechgap.networks.slots import SharedNet, Slots
-from mechgap.storage import read_tensors, write_tensors, write_text
+from mechgap.storage import read_tensors, writable_folder, write_tensors
+from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.loss import losses
 from mechgap.training.manifest import made_with
-from mechgap.training.many import Recipe, train_many
+from mechgap.training.many import Recipe, forget_state, train_many
 from mechgap.training.multi_task.config import MultiTaskConfig
-from mechgap.training.multi_task.pool import Pool, slots_of, sources_of, training_pool, validation_pool
+from mechgap.training.multi_task.pool import Pool, Samples, slots_of, sources_of, training_pool, validation_pool
 from mechgap.training.scores import count, score_of
 from mechgap.training.weights import named, renamed
 
@@ -34,8 +34,8 @@ class MultiTask:
 
     Attributes:
         networks: with a leading seed axis.
-        scores: algorithm -> [seeds], on the validation samples.
-        manifest: versions, device, times.
+        scores: algorithm -> [seeds], on the validation samples; NaN of a network that diverged.
+        manifest: versions, device, times, and the last loss of every network: None where it diverged.
     """
 
     config: MultiTaskConfig
@@ -43,9 +43,19 @@ class MultiTask:
     scores: dict[str, np.ndarray]
     manifest: dict[str, Any]
 
-    def member(self, seed: int = 0) -> SharedNet:
-        """The network of one seed, by its place."""
-        return jax.tree.map(lambda x: x[seed], self.networks)
+    def __len__(self) -> int:
+        return self.config.seeds
+
+    def member(self, index: int = 0) -> SharedNet:
+        """One network, without the seed axis."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"There are {len(self)} members, 0 to {len(self) - 1}; got {index}.")
+        return jax.tree.map(lambda x: x[index], self.networks)
+
+    @property
+    def diverged(self) -> np.ndarray:
+        """Which networks diverged [seeds]: their loss became infinite or no number, and with it their weights."""
+        return np.array([loss is None for loss in self.manifest["loss"]])
 
 
 def train_together(
@@ -61,11 +71,41 @@ def train_together(
     place = None if folder is None else Path(folder) / config.name()
     if place is not None and (place / SCORES).exists():
         return load_multi_task(place)
+    if place is not None:
+        writable_folder(place)
     sources = sources_of(config)
     slots = slots_of(sources)
     pool = training_pool(config, slots, sources, quiet)
     held_out = validation_pool(config, slots, sources, quiet)
-    recipe = Recipe(
+    frames = config.frames or int(jnp.maximum(pool.lengths.max(), held_out.lengths.max()))
+    trained = train_many(
+        lambda key: SharedNet.init(slots, config.network, key=key),
+        partial(loss_of, frames=frames, hint_weight=config.hint_weight),
+        Partial(partial(draw, config), pool),
+        recipe_of(config),
+        folder=place,
+        title=f"{len(slots.algorithms)} algorithms",
+        quiet=quiet,
+    )
+    diverged = ~np.isfinite(trained.losses[-1])
+    scores = evaluate(trained.models, held_out, frames)
+    manifest = {
+        **made_with(),
+        "frames": frames,
+        "nodes": pool.nodes,
+        "times": {"train_s": round(trained.seconds, 3)},
+        "loss": [None if lost else float(x) for x, lost in zip(trained.losses[-1], diverged, strict=True)],
+    }
+    known = {name: np.where(diverged, np.nan, of_one) for name, of_one in scores.items()}
+    result = MultiTask(config, trained.models, known, manifest)
+    if place is not None:
+        save_multi_task(place, result)
+    return result
+
+
+def recipe_of(config: MultiTaskConfig) -> Recipe:
+    """How the networks are trained."""
+    return Recipe(
         config.steps,
         config.batch,
         config.learning_rate,
@@ -74,31 +114,9 @@ def train_together(
         first_seed=config.first_seed,
         clip=config.grad_clip,
     )
-    frames = config.frames or int(jnp.maximum(pool.lengths.max(), held_out.lengths.max()))
-    trained = train_many(
-        lambda key: SharedNet.init(slots, config.network, key=key),
-        partial(loss_of, frames=frames, hint_weight=config.hint_weight),
-        Partial(partial(draw, config), pool),
-        recipe,
-        folder=place,
-        title=f"{len(slots.algorithms)} algorithms",
-        quiet=quiet,
-    )
-    scores = evaluate(trained.models, held_out, frames)
-    manifest = {
-        **made_with(),
-        "frames": frames,
-        "nodes": pool.nodes,
-        "times": {"train_s": round(trained.seconds, 3)},
-        "loss": trained.losses[-1].tolist(),
-    }
-    result = MultiTask(config, trained.models, scores, manifest)
-    if place is not None:
-        save_multi_task(place, result)
-    return result
 
 
-def draw(config: MultiTaskConfig, pool: Pool, key: PRNGKeyArray) -> tuple[Int[Array, " groups"], Pool, PRNGKeyArray]:
+def draw(config: MultiTaskConfig, pool: Pool, key: PRNGKeyArray) -> tuple[Int[Array, " groups"], Samples, PRNGKeyArray]:
     """A batch: the numbers of some algorithms, samples [groups, batch, ...] of each, and a key for the network."""
     of_algorithms, of_samples, of_network = jax.random.split(key, 3)
     algorithms, samples = pool.lengths.shape
@@ -117,7 +135,7 @@ def loss_of(net: SharedNet, batch: tuple, *, frames: int, hint_weight: float) ->
 
 
 def _loss_of_algorithm(
-    net: SharedNet, number: Array, samples: Pool, key: PRNGKeyArray | None, *, frames: int, hint_weight: float
+    net: SharedNet, number: Array, samples: Samples, key: PRNGKeyArray | None, *, frames: int, hint_weight: float
 ) -> Float[Array, ""]:
     asked, batch = net.asked(number), samples.as_batch()
     prediction = predict(net, number, samples, frames, key)
@@ -130,7 +148,7 @@ def _loss_of_algorithm(
 
 
 def predict(
-    net: SharedNet, number: Array | int, samples: Pool, frames: int, key: PRNGKeyArray | None = None
+    net: SharedNet, number: Array | int, samples: Samples, frames: int, key: PRNGKeyArray | None = None
 ) -> Prediction:
     """The predictions of one algorithm's samples [S, ...]."""
     network, asked = net.network(number), net.asked(number)
@@ -140,7 +158,17 @@ def predict(
     )
 
     def one(inputs: Any, hints: Any, length: Array, present: Array, key: PRNGKeyArray | None) -> Prediction:
-        return network(inputs, hints, length, steps=frames, key=key, asked=asked, present=present, record=False)
+        return network(
+            inputs,
+            hints,
+            length,
+            steps=frames,
+            key=key,
+            present=present,
+            asked=asked,
+            record=False,
+            recompute=True,  # all that happens in the many steps of the longest execution fits into few machines
+        )
 
     keys = None if key is None else jax.random.split(key, len(lengths))
     return jax.vmap(one)(samples.inputs, samples.hints, lengths, samples.present(), keys)
@@ -150,16 +178,18 @@ def evaluate(networks: SharedNet, pool: Pool, frames: int) -> dict[str, np.ndarr
     """The score of every algorithm [seeds], from samples that are padded like those of the training."""
     slots = networks.slots
 
-    def counts(net: SharedNet, number: Array) -> dict[str, Array]:
+    def counts(net: SharedNet, pool: Pool, number: Array) -> dict[str, Array]:
         samples = pool.at(number)
         decided = postprocess(slots.spec, predict(net, number, samples, frames).outputs)
         return count(slots.spec, decided, samples.outputs, present=samples.present())
 
-    def of_one(net: SharedNet) -> dict[str, Array]:
-        return jax.lax.map(lambda number: counts(net, number), jnp.arange(len(slots.algorithms)))
+    @jax.jit
+    def of_all(weights: SharedNet, pool: Pool) -> dict[str, Array]:
+        numbers = jnp.arange(len(slots.algorithms))
+        return jax.vmap(lambda w: jax.lax.map(partial(counts, eqx.combine(w, fixed), pool), numbers))(weights)
 
     weights, fixed = eqx.partition(networks, eqx.is_inexact_array)
-    found = jax.device_get(jax.jit(jax.vmap(lambda w: of_one(eqx.combine(w, fixed))))(weights))
+    found = jax.device_get(of_all(weights, pool))
     return {name: _score(slots, number, found) for number, name in enumerate(slots.algorithms)}
 
 
@@ -171,18 +201,28 @@ def _score(slots: Slots, number: int, counts: dict[str, np.ndarray]) -> np.ndarr
 
 
 def save_multi_task(folder: Path, result: MultiTask) -> None:
-    """Write the networks and their scores; the scores last, so that a folder with them is whole."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write the networks and their scores; the scores last, so that a folder with them is whole. Drops the state."""
     header = {"format": FORMAT, "config": result.config.as_json()}
     write_tensors(folder / NETWORK, {k: np.asarray(x) for k, x in named(result.networks).items()}, header)
-    write_text(folder / MANIFEST, json.dumps(result.manifest, indent=1) + "\n")
-    scores = {name: [float(x) for x in values] for name, values in result.scores.items()}
-    write_text(folder / SCORES, json.dumps(scores, indent=1) + "\n")
+    write_json(folder / MANIFEST, result.manifest)
+    # JSON knows no NaN.
+    scores = {name: [None if np.isnan(x) else x for x in values.tolist()] for name, values in result.scores.items()}
+    write_json(folder / SCORES, scores)
+    forget_state(folder)
 
 
 def load_multi_task(folder: str | Path) -> MultiTask:
     """Read what `train_together` wrote."""
     folder = Path(folder)
+    if not (folder / SCORES).exists():
+        raise FileNotFoundError(f"{folder} holds no finished run: {SCORES} is missing. Run the training to its end.")
+    try:
+        return _read(folder)
+    except (ValueError, FileNotFoundError) as error:
+        raise ValueError(f"{error} The run is damaged; delete {folder} to train again.") from error
+
+
+def _read(folder: Path) -> MultiTask:
     tensors, header = read_tensors(folder / NETWORK, FORMAT)
     config = MultiTaskConfig.from_json(header["config"])
     slots = slots_of(sources_of(config))
@@ -190,6 +230,5 @@ def load_multi_task(folder: str | Path) -> MultiTask:
     skeleton = eqx.filter_eval_shape(eqx.filter_vmap(lambda k: SharedNet.init(slots, config.network, key=k)), keys)
     arrays = {name: jnp.asarray(x) for name, x in tensors.items()}
     networks = renamed(skeleton, arrays, f"The network in {folder / NETWORK}")
-    scores = json.loads((folder / SCORES).read_text())
-    manifest = json.loads((folder / MANIFEST).read_text())
-    return MultiTask(config, networks, {k: np.asarray(x) for k, x in scores.items()}, manifest)
+    scores = {name: np.array(x, np.float64) for name, x in read_json(folder / SCORES).items()}
+    return MultiTask(config, networks, scores, read_json(folder / MANIFEST))

@@ -1,16 +1,17 @@
-"""The samples that one network learns many algorithms from: drawn once, by slot, and padded to one size."""
+"""The samples that one network learns many algorithms from: drawn once, by slot, and padded to one size when read."""
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped
 from rich.console import Console
 from rich.progress import track
 
+from mechgap.algorithms import algorithm
 from mechgap.networks.slots import Slots
 from mechgap.trace import Kind, Stage, Values, Variable
 from mechgap.training.config import TrainConfig
@@ -18,10 +19,11 @@ from mechgap.training.data import Batch, Source, run_once, samples_of, source_of
 from mechgap.training.multi_task.config import MultiTaskConfig
 
 TO_FILL, TO_VALIDATE = range(2)  # what a key is for
+NOWHERE = -1  # where the rows of an algorithm begin that has none
 
 
-class Pool(eqx.Module):
-    """Samples of every algorithm: [A, S, ...] by slot; hints [A, S, T, ...], none where no network reads them.
+class Samples(eqx.Module):
+    """Samples in slots: [*places, ...]; hints [*places, T, ...], none where no network reads them.
 
     Attributes:
         lengths: the number of frames of each execution.
@@ -34,18 +36,9 @@ class Pool(eqx.Module):
     lengths: Int[Array, "*places"]
     sizes: Int[Array, "*places"]
 
-    @property
-    def nodes(self) -> int:
-        """N, padding included."""
-        return int(self.inputs["pos"].shape[-1])
-
     def present(self) -> Bool[Array, "*places nodes"]:
         """Which nodes are not padding."""
-        return jnp.arange(self.nodes) < self.sizes[..., None]
-
-    def at(self, *index: Array | int) -> "Pool":
-        """Some of the samples."""
-        return jax.tree.map(lambda x: x[index], self)
+        return jnp.arange(self.inputs["pos"].shape[-1]) < self.sizes[..., None]
 
     def as_batch(self) -> Batch:
         """The samples of one algorithm [S, ...] as `losses` and `count` expect them."""
@@ -53,11 +46,76 @@ class Pool(eqx.Module):
         return Batch(self.inputs, hints, self.outputs, self.lengths, self.present())
 
 
+class Rows(eqx.Module):
+    """The values of one slot: only of the algorithms that have it, and in as few bytes as they need.
+
+    Attributes:
+        values: one row per value, one algorithm's after another's.
+        start: where the rows of each algorithm begin; `NOWHERE` where it does not have the slot.
+        blank: what is read where nothing is kept, in the type that networks read.
+    """
+
+    values: Shaped[Array, "rows *shape"]
+    start: Int[Array, " algorithms"]
+    blank: Shaped[Array, "*shape"]
+
+    def at(self, number: Array, row: Array, exists: Array) -> Array:
+        """Rows of algorithms, [*places, ...], by the number of the algorithm and counted from its first row."""
+        start = self.start[number]
+        found = self.values[jnp.where(exists, start + row, 0)].astype(self.blank.dtype)
+        kept = exists & (start != NOWHERE)
+        return jnp.where(kept.reshape(*kept.shape, *(1,) * self.blank.ndim), found, self.blank)
+
+
+class Pool(eqx.Module):
+    """Samples of every algorithm, equally many of each.
+
+    An algorithm has few of the slots, and most executions are far shorter than the longest. What there is has a row: an
+    input or an output of a sample, a hint at a frame. The rest is made when it is read.
+
+    Attributes:
+        lengths: the number of frames of each execution.
+        sizes: the number of nodes of each graph.
+        nodes: N, which all graphs are padded to.
+        frames: T, which all executions are padded to.
+    """
+
+    inputs: dict[str, Rows]
+    hints: dict[str, Rows]
+    outputs: dict[str, Rows]
+    lengths: Int[Array, "algorithms samples"]
+    sizes: Int[Array, "algorithms samples"]
+    nodes: int = eqx.field(static=True)
+    frames: int = eqx.field(static=True)
+
+    def at(self, number: Array | int, sample: Array | None = None) -> Samples:
+        """Some samples of some algorithms (the two are broadcast), or all samples of one."""
+        of_one = jnp.arange(self.lengths.shape[1])
+        number, sample = jnp.broadcast_arrays(number, of_one if sample is None else sample)
+        lengths, frame = self.lengths[number, sample], jnp.arange(self.frames)
+        before = (jnp.cumsum(self.lengths, axis=1) - self.lengths)[number, sample]
+        always = jnp.ones(number.shape, bool)
+        return Samples(
+            {slot: rows.at(number, sample, always) for slot, rows in self.inputs.items()},
+            {
+                slot: rows.at(number[..., None], before[..., None] + frame, frame < lengths[..., None])
+                for slot, rows in self.hints.items()
+            },
+            {slot: rows.at(number, sample, always) for slot, rows in self.outputs.items()},
+            lengths,
+            self.sizes[number, sample],
+        )
+
+
 def sources_of(config: MultiTaskConfig) -> tuple[Source, ...]:
     """Where the samples of each algorithm come from."""
-    shared = {name: getattr(config, name) for name in ("p", "random_pos", "permutations", "pred_as_input")}
-    settings = shared | {"sizes": config.sizes}
-    return tuple(source_of(TrainConfig.from_settings({"algorithm": name, **settings})) for name in config.algorithms)
+    shared = {name: getattr(config, name) for name in ("sizes", "random_pos", "permutations", "pred_as_input")}
+
+    def source(name: str) -> Source:
+        p = {"p": config.p} if algorithm(name).distribution.p else {}
+        return source_of(TrainConfig.from_settings({"algorithm": name, **shared, **p}))
+
+    return tuple(source(name) for name in config.algorithms)
 
 
 def slots_of(sources: tuple[Source, ...]) -> Slots:
@@ -83,6 +141,14 @@ def validation_pool(config: MultiTaskConfig, slots: Slots, sources: tuple[Source
     return _filled(config, slots, sources, [(max(config.sizes), config.validation)], TO_VALIDATE, quiet)
 
 
+class _Part(NamedTuple):
+    """Some samples of one algorithm: by slot, a row for each of them, or for each of their frames."""
+
+    rows: Values
+    lengths: np.ndarray
+    sizes: np.ndarray
+
+
 def _filled(
     config: MultiTaskConfig,
     slots: Slots,
@@ -92,16 +158,30 @@ def _filled(
     quiet: bool | None,
 ) -> Pool:
     key = jax.random.fold_in(jax.random.key(config.first_seed), use)
-    drawn = []
+    nodes = nodes_of(config, sources)
+    drawn: list[list[_Part]] = []
     for number, source in enumerate(_watched(sources, quiet)):
         of_algorithm = jax.random.fold_in(key, number)
-        drawn.append([_draw(source, jax.random.fold_in(of_algorithm, i), *part) for i, part in enumerate(parts)])
-    longest = max(int(batch.lengths.max()) for batches in drawn for batch in batches)
-    frames = config.frames or longest
-    nodes = nodes_of(config, sources)
-    together = partial(_together, config=config, slots=slots, frames=frames, nodes=nodes)
-    each = [together(s.algorithm.name, batches) for s, batches in zip(sources, drawn, strict=True)]
-    return jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *each)
+        batches = (_draw(source, jax.random.fold_in(of_algorithm, i), *part) for i, part in enumerate(parts))
+        drawn.append([_part(config, slots, source.algorithm.name, batch, nodes) for batch in batches])
+    lengths, sizes = (
+        np.stack([np.concatenate([getattr(part, name) for part in of_one]) for of_one in drawn])
+        for name in ("lengths", "sizes")
+    )
+    hints = config.network.hint_mode != "none"
+    by_stage = {
+        stage: {v.name: _rows(slots, v, drawn, nodes) for v in slots.spec.at(stage) if stage != Stage.HINT or hints}
+        for stage in Stage
+    }
+    return Pool(
+        by_stage[Stage.INPUT],
+        by_stage[Stage.HINT],
+        by_stage[Stage.OUTPUT],
+        jnp.asarray(lengths),
+        jnp.asarray(sizes),
+        nodes=nodes,
+        frames=config.frames or int(lengths.max()),
+    )
 
 
 def _watched(sources: tuple[Source, ...], quiet: bool | None) -> Iterable[Source]:
@@ -115,34 +195,28 @@ def _draw(source: Source, key: PRNGKeyArray, n: int, count: int) -> Batch:
     return without_empty_frames(run_once(lambda key: samples_of(source, source.sample(key, n, count)), key))
 
 
-def _together(
-    name: str, batches: list[Batch], *, config: MultiTaskConfig, slots: Slots, frames: int, nodes: int
-) -> Pool:
-    """The samples of one algorithm in slots; [S, ...]."""
-    count = sum(len(b.lengths) for b in batches)
-    sizes = np.concatenate([np.full(len(b.lengths), b.inputs["pos"].shape[-1], np.int32) for b in batches])
-    stages: dict[Stage, Values] = {}
-    for stage in Stage:
-        leading = (count, frames) if stage == Stage.HINT else (count,)
-        variables = slots.spec.at(stage) if stage != Stage.HINT or config.network.hint_mode != "none" else ()
-        put = [slots.put(name, _by_sample(b, stage, frames), nodes) for b in batches]
-        stages[stage] = {
-            v.name: np.concatenate([p[v.name] for p in put]).astype(_dtype(v))
-            if v.name in put[0]
-            else np.broadcast_to(slots.blank(v.name, nodes), leading + v.shape(nodes)).astype(_dtype(v))
-            for v in variables
-        }
-    lengths = jnp.minimum(jnp.concatenate([b.lengths for b in batches]), frames)
-    return Pool(stages[Stage.INPUT], stages[Stage.HINT], stages[Stage.OUTPUT], lengths, jnp.asarray(sizes))
+def _part(config: MultiTaskConfig, slots: Slots, name: str, batch: Batch, nodes: int) -> _Part:
+    """A batch by slot, without the frames after an execution's end."""
+    lengths = np.minimum(np.asarray(batch.lengths), config.frames or np.inf).astype(np.int32)
+    values = {**batch.inputs, **batch.outputs}
+    if config.network.hint_mode != "none":
+        exists = np.arange(len(next(iter(batch.hints.values())))) < lengths[:, None]
+        values |= {k: np.moveaxis(np.asarray(x), 1, 0)[exists] for k, x in batch.hints.items()}
+    by_slot = slots.put(name, values, nodes)
+    narrow = {slot: x.astype(_kept_as(slots.spec[slot])) for slot, x in by_slot.items()}
+    return _Part(narrow, lengths, np.full(len(lengths), batch.inputs["pos"].shape[-1], np.int32))
 
 
-def _by_sample(batch: Batch, stage: Stage, frames: int) -> Values:
-    if stage != Stage.HINT:
-        return batch.inputs if stage == Stage.INPUT else batch.outputs
-    cut = {name: np.moveaxis(np.asarray(x[:frames]), 1, 0) for name, x in batch.hints.items()}
-    missing = frames - min(frames, next(iter(batch.hints.values())).shape[0])
-    return {name: np.pad(x, [(0, 0), (0, missing)] + [(0, 0)] * (x.ndim - 2)) for name, x in cut.items()}
+def _rows(slots: Slots, variable: Variable, drawn: Sequence[Sequence[_Part]], nodes: int) -> Rows:
+    slot = variable.name
+    each = [[part.rows.pop(slot) for part in parts if slot in part.rows] for parts in drawn]
+    counts = np.array([sum(len(x) for x in of_one) for of_one in each])
+    start = np.where(counts > 0, np.cumsum(counts) - counts, NOWHERE).astype(np.int32)
+    values = np.concatenate([x for of_one in each for x in of_one])
+    blank = slots.blank(slot, nodes).astype(np.int32 if variable.kind == Kind.POINTER else np.float32)
+    return Rows(jnp.asarray(values), jnp.asarray(start), jnp.asarray(blank))
 
 
-def _dtype(variable: Variable) -> type:
-    return np.int32 if variable.kind == Kind.POINTER else np.float32
+def _kept_as(variable: Variable) -> type:
+    """The narrowest type that holds every value: masks and rows of one-hots are -1, 0 or 1."""
+    return {Kind.SCALAR: np.float32, Kind.POINTER: np.int16}.get(variable.kind, np.int8)
