@@ -38,7 +38,7 @@ def ensemble() -> mg.Ensemble:
 
 @pytest.fixture(scope="module")
 def measured(ensemble: mg.Ensemble, compiled: mg.Compiled) -> mg.Gap:
-    return gap(ensemble, compiled, samples=8, shown=2)
+    return gap(ensemble, compiled, splits=("validation", "test"), samples=8, shown=2)
 
 
 # Three nodes in a row, 0 - 1 - 2, one step of bfs from node 0: node 1 looks at node 0, the others at themselves.

@@ -218,7 +218,7 @@ def test_states_are_spread_over_layers(steps: int, layers: int, at: list[int]) -
     assert layer_steps(steps, layers).tolist() == at
 
 
-SOME = ("bridges", "insertion_sort", "lcs_length", "minimum")
+SOME = ("insertion_sort", "minimum")
 ALL_OF_THEM = pytest.param(text.ALGORITHMS, marks=pytest.mark.slow, id="all")
 
 
@@ -231,7 +231,7 @@ def test_the_order_that_text_does_not_say_is_known(names: tuple[str, ...]) -> No
         np.testing.assert_array_equal(standing_order(trace.inputs["pos"]), trace.hints["pred_h"][0], err_msg=name)
 
 
-@pytest.mark.parametrize("train", ["none", pytest.param("last", marks=pytest.mark.slow), "all"])
+@pytest.mark.parametrize("train", ["none", *(pytest.param(some, marks=pytest.mark.slow) for some in ("last", "all"))])
 def test_gradients_reach_a_reasoner_only_where_it_learns(train: str, corpus: Corpus, reasoner: SharedReasoner) -> None:
     config = replace(CONFIG, train_reasoner=train)
     batch = batch_of(config, corpus, Plan(config, corpus, 0).at(0), np.random.default_rng(0), reasoner)
@@ -323,6 +323,7 @@ def trained(groups: tuple[Group, ...], reasoner: SharedReasoner) -> TextModels:
     return train_text_models(replace(CONFIG, steps=3), reasoner, groups=groups, quiet=True)
 
 
+@pytest.mark.slow
 def test_weights_of_half_the_size(tmp_path: Path, trained: TextModels) -> None:
     save_text_models(tmp_path, trained, "bfloat16")
     again = load_text_models(tmp_path)
@@ -333,6 +334,7 @@ def test_weights_of_half_the_size(tmp_path: Path, trained: TextModels) -> None:
 # Answers
 
 
+@pytest.mark.slow
 def test_an_evaluation_has_scores_floors_and_controls(trained: TextModels) -> None:
     scores = evaluate(trained, EvaluationConfig(sizes=(4, 5), count=3, together=12), list(CONTROLS))
     assert set(scores["models"]) == set(CONTROLS)
