@@ -68,7 +68,7 @@ class MultiTaskConfig:
     def from_settings(cls, settings: Mapping[str, Any]) -> "MultiTaskConfig":
         """A config from names and values, those of the network among them; an unknown name is an error."""
         of_network = [f.name for f in fields(NetConfig)]
-        own = {f.name: f.default for f in fields(cls) if f.name != "network"}
+        own: dict[str, Any] = {f.name: f.default for f in fields(cls) if f.name != "network"}
         check_names([name for name in settings if name != "algorithms"], [*own, *of_network])
         network = NetConfig(**{k: x for k, x in settings.items() if k in of_network})
         given = own | {k: x for k, x in settings.items() if k in own}
