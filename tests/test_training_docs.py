@@ -40,6 +40,7 @@ def test_the_table_of_many_algorithms_has_every_setting_and_its_default() -> Non
     table = {row[0]: row[1] for row in ROWS if len(row) == 3}
     settings = {f.name: f.default for f in fields(MultiTaskConfig) if f.name != "network"}
     assert [name for name in table if name in settings] == list(settings)
+    assert len(COMMANDS) == 2
     for name, default in settings.items():
         if name not in ("algorithms", "p"):
             assert table[name].capitalize() == str(default), name
