@@ -53,7 +53,7 @@ SEED = 0
 # By nodes, the largest batch; fewer samples where their traces would not suit the caches. (A trace on 64 nodes is from
 # a few kilobytes to tens of megabytes.) The reference goes through samples one by one, whatever the batch.
 BATCHES = {16: 256, 64: 32}
-BYTES_OF_BATCH = 24e6
+BYTES_OF_BATCH = 25e6
 PATIENCE = 2.0  # seconds of processor time after which a job is not repeated again
 
 
