@@ -167,7 +167,7 @@ def predict(
             present=present,
             asked=asked,
             record=False,
-            recompute=True,  # all that happens in the many steps of the longest execution fits into few machines
+            recompute=True,  # what all steps of the longest execution leave behind would fill the memory
         )
 
     keys = None if key is None else jax.random.split(key, len(lengths))
