@@ -444,7 +444,7 @@ def test_the_papers_settings() -> None:
     assert (other_noise.mlp, other_noise.recipe) == (replace(counted.mlp, relative_noise=True), counted.recipe)
     whole = studies["absolute_40_shared"]
     assert whole.transformer == ParitySize(40, True, "absolute", 512, 2048, 6, 64, "BF16_BF16_F32", 20, 40)
-    assert whole.recipe == Recipe(50_000, 64, 5e-4, "adafactor", enough=1.0)
+    assert whole.recipe == Recipe(50_000, 256, 5e-4, "adafactor", enough=1.0)
 
 
 @pytest.mark.parametrize(

@@ -187,25 +187,29 @@ def init_block(size: TransformerSize, key: PRNGKeyArray) -> Block:
 
 
 def init_heads(size: TransformerSize, *, key: PRNGKeyArray) -> Heads:
-    """Heads with random weights; what they add to the stream starts small, the more layers the smaller."""
+    """Heads with random weights, as large as T5's: Adafactor changes a weight in proportion to its size.
+
+    So nothing that is to learn may start at 0, biases of distances neither, nor smaller for more layers.
+    """
     d, h, k = size.width, size.heads, size.head_width
     # The 1 / sqrt(k) of scaled products is in the queries.
     spreads = {"query": 1 / math.sqrt(d * k), "key": 1 / math.sqrt(d), "value": 1 / math.sqrt(d)}
-    spreads["out"] = 1 / math.sqrt(2 * size.layers * h * k)
-    keys = jax.random.split(key, len(spreads))
+    spreads["out"] = 1 / math.sqrt(h * k)
+    *keys, distance_key = jax.random.split(key, len(spreads) + 1)
     weights = {
         name: spread * jax.random.normal(one, (h, k, d) if name == "out" else (h, d, k))
         for one, (name, spread) in zip(keys, spreads.items(), strict=True)
     }
-    return Heads(**weights, relative=jnp.zeros((h, 2 * size.span + 1)), null=jnp.full(h, NEVER))
+    distances = 2 * size.span + 1
+    relative = jax.random.normal(distance_key, (h, distances)) * math.sqrt(2 / (h + distances)) * (size.span > 0)
+    return Heads(**weights, relative=relative, null=jnp.full(h, NEVER))
 
 
 def init_mlp(size: TransformerSize, *, key: PRNGKeyArray) -> tuple[Linear, Linear]:
-    """Two layers with random weights; the second starts small as well."""
+    """Two layers with random weights."""
     first_key, second_key = jax.random.split(key)
-    small = 1 / math.sqrt(2 * size.layers * size.hidden)
     first = Linear.init(size.width, size.hidden, key=first_key)
-    return first, Linear.init(size.hidden, size.width, key=second_key, stddev=small)
+    return first, Linear.init(size.hidden, size.width, key=second_key)
 
 
 class Halt(NamedTuple):

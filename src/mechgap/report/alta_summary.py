@@ -42,7 +42,8 @@ def how_training_went(folder: Path) -> str:
     manifest, recipe = read_json(folder / "manifest.json"), read_json(folder / "config.json")["recipe"]
     if manifest.get("ended") == ENOUGH:
         return f"stopped after {manifest['steps']} steps at {recipe['enough']:.0%} on training data"
-    return f"{manifest['steps']} steps"
+    planned = "" if manifest["steps"] == recipe["steps"] else f" of {recipe['steps']}"
+    return f"{manifest['steps']}{planned} steps"
 
 
 def simplicity_table(labels: Mapping[str, str], found: Mapping[str, Any]) -> Details:

@@ -159,6 +159,7 @@ def _cells(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
             "study": scan_study(row["split"], layers, row["shared"], row["positions"]),
             "paper": [paper] if paper is not None else [],
             "run": layers in row.get("run", ()),
+            "because": row.get("because", NO_REASON),
         }
         for row in entry.get("grid", ())
         for layers, paper in _printed(row).items()
