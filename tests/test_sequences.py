@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 import mechgap as mg
 from mechgap.cli import app
-from mechgap.faithfulness import sequence_study
+from mechgap.faithfulness import sequence_study, sequences
 from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
-from mechgap.faithfulness.sequence_study import run_missing, run_sequence_study
-from mechgap.faithfulness.sequences import match_heads, observe_transformer, probe_variables
+from mechgap.faithfulness.sequence_study import measured_texts, run_missing, run_sequence_study
+from mechgap.faithfulness.sequences import Observed, match_heads, observe_transformer, probe_variables
 from mechgap.networks.encoder_decoder import EncoderDecoder
 from mechgap.networks.transformer import Transformer, TransformerConfig, TransformerSize, run_batch, run_layers
 from mechgap.programs.library.scan_divergence import Composition, chernoff_divergence, divergence_split, divergences
@@ -41,6 +41,7 @@ from mechgap.training.checkpoint import write_json
 from mechgap.training.many import Recipe, Trained, train_many
 from mechgap.training.sequences.end_to_end import ParitySize, draw_bits, parity_logits, predictions, train_parity
 from mechgap.training.sequences.probed import Executions, ProbedSize, run_probed, train_probed
+from mechgap.training.sequences.rules import RULES
 from mechgap.training.sequences.scan import BEGIN, END, Commands, ScanSize, action_logits, scan_right, train_scan
 from mechgap.training.sequences.supervise import MlpSize, smallest_steps, supervise, vector_accuracy, with_mlp
 from mechgap.training.sequences.traces import trace_vectors
@@ -400,6 +401,31 @@ def test_the_compiled_network_has_no_gap() -> None:
         assert found.accuracy == 1.0, found
 
 
+def test_the_gap_is_measured_on_different_texts_of_every_kind() -> None:
+    """A text that occurs twice would be among those that a probe is fitted on, and among those it is tested on."""
+    texts = measured_texts(parity_task(20, 40))
+    assert len(set(texts)) == len(texts) == 64
+    assert {len(text) for text in texts} == {20}
+    assert {text.count("1") for text in texts} == set(range(21))
+    assert measured_texts(parity_task(1, 2, each=3)) == ["0", "1"]
+
+
+def test_a_head_that_looks_nowhere_is_near_to_none() -> None:
+    """Not at a distance of 0 from every head of a layer in which there is nothing to compare."""
+    built = mg.program("parity_sequential_relative")
+    texts = ["10", "01"]
+    trace = built.interpret([built.encode(text) for text in texts])
+    layers = len(trace.attended)
+    seen = Observed(np.zeros((2, layers + 1, 3, 1)), np.full((2, layers, 1, 3, 3), 1 / 3))
+    usual = match_heads(built, texts, seen)
+    nowhere = lambda program, head, stream, inside: np.zeros((2, 3, 3), bool)  # noqa: E731
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sequences, "selected", nowhere)
+        found = match_heads(built, texts, seen)
+    assert all(h.distance < 1 for h in usual)
+    assert [(h.distance, h.matched, h.uniform) for h in found] == [(1.0, 1.0, 1.0)] * 2
+
+
 def decoded(net: EncoderDecoder, given: Commands, i: int, layers: int) -> list[int]:
     """Token by token, each what the logits say after those before it."""
     written = [BEGIN]
@@ -495,6 +521,47 @@ def test_a_study_of_scan_is_of_its_split(tmp_path: Path, monkeypatch: pytest.Mon
     assert json.loads((tmp_path / "manifest.json").read_text())["ended"] == "enough"
 
 
+def test_a_study_without_its_data_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"No file data/scan/mcd1\.json"):
+        run_sequence_study(sequence_studies("quick")["scan_mcd1_2"], tmp_path / "scan", quiet=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["parity_sequential_relative", "scan_2"])
+def test_a_result_that_is_written_in_part_is_none(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill while a folder is written anew leaves it without a manifest: not the old one with new numbers."""
+    made = (Trained(None, 2, np.zeros((1, 1)), 0.1, "enough"), [{"seed": 0, "test": 0.5}], {})
+    monkeypatch.setattr(sequence_study, "_scan", lambda *given: made)
+    monkeypatch.setattr(sequence_study, "_parity", lambda *given: made)
+    study = sequence_studies("quick")[name]
+    run_sequence_study(study, tmp_path)
+    assert sequence_study.why_kept(study, tmp_path) == "finished before"
+
+    def fails(path: Path, content: Any) -> None:
+        raise OSError("full")
+
+    monkeypatch.setattr(sequence_study, "write_json", fails)
+    with pytest.raises(OSError, match="full"):
+        run_sequence_study(study, tmp_path)
+    assert sequence_study.why_kept(study, tmp_path) == ""
+
+
+def test_a_study_of_few_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever supplies a split may supply a small one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data/scan").mkdir(parents=True)
+    (tmp_path / "data/scan/tasks.txt").write_text("IN: jump OUT: I_JUMP\nIN: walk OUT: I_WALK\n")
+    (tmp_path / "data/scan/mcd1.json").write_text('{"trainIdxs": [1], "testIdxs": [0]}')
+    trained = Trained(None, 2, np.zeros((1, 1)), 0.1, "enough")
+    monkeypatch.setattr(sequence_study, "train_scan", lambda *given, **options: trained)
+    monkeypatch.setattr(
+        sequence_study, "scan_right", lambda known, task, texts, size: np.array([[t == "walk" for t in texts]])
+    )
+    metrics = run_sequence_study(sequence_studies("quick")["scan_mcd1_2"], tmp_path / "out")
+    assert metrics == [{"seed": 0, "test": 0.0, "training data": 1.0}]
+
+
 @pytest.mark.slow
 def test_other_settings_are_run_anew_and_smaller_ones_are_not(tmp_path: Path) -> None:
     """Neither a finished result nor the state of a training passes for that of other settings."""
@@ -525,6 +592,19 @@ def test_other_settings_are_run_anew_and_smaller_ones_are_not(tmp_path: Path) ->
         (["train", "--preset", "huge"], "No preset 'huge'"),
         (["train", "--set", "depth=3"], "No setting 'depth'"),
         (["train", "--set", "optimiser=sgd"], "one of adam, adafactor; got 'sgd'"),
+        (["train", "--set", "optimiser=[1]"], "optimiser must be a word; got (1,)"),
+        (["train", "--set", "steps=abc"], "steps must be a whole number, 1 or more; got 'abc'"),
+        (["train", "--set", "steps=2.5", "--set", "width=0"], "width must be a whole number, 1 or more; got 0"),
+        (["train", "--set", "shared=maybe"], "shared must be true or false; got 'maybe'"),
+        (["train", "--set", "learning_rate=-1"], "learning_rate must be a number above 0; got -1.0"),
+        (["train", "--set", "enough=nan"], "enough must be a number above 0; got nan"),
+        (["train", "--set", "noise=0.2"], "'noise' means nothing to relative_8, relative_8_shared, "),
+        (["train", "scan_2", "--set", "train_length=3"], "'train_length' means nothing to scan_2; leave it out"),
+        (["train", "--set", "test_length=9"], "No setting 'test_length'"),
+        (["supervise", "parity_sequential_relative", "--set", "noise=-1"], "noise must be a number of at least 0"),
+        (["supervise", "parity_sequential_relative", "--set", "each=0"], "each must be a whole number, 1 or more"),
+        (["minimal", "parity_sum_mod_2", "--split", "random"], "Only scan has splits; leave out the split 'random'"),
+        (["minimal", "scan", "--train-length", "5"], "give a split instead of the length 5"),
         (["minimal", "reverse"], "no task with a training set for 'reverse'"),
         (["minimal", "bfs"], "'bfs' is a graph program"),
         (
@@ -533,10 +613,20 @@ def test_other_settings_are_run_anew_and_smaller_ones_are_not(tmp_path: Path) ->
         ),
     ],
 )
-def test_a_mistake_ends_in_its_message(command: list[str], message: str) -> None:
+def test_a_mistake_ends_in_its_message(
+    command: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["alta", *command])
     assert isinstance(done.exception, ValueError)
     assert message in str(done.exception)
+    assert list(tmp_path.iterdir()) == []  # nothing is begun
+
+
+def test_every_setting_has_a_rule() -> None:
+    parts = (Recipe, MlpSize, ProbedSize, ParitySize, ScanSize)
+    names = {name for part in parts for name in part.__dataclass_fields__}
+    assert set(RULES) == (names | {"each"}) - {"test_length"}  # that is twice train_length
 
 
 def test_minimal_is_printed() -> None:
@@ -589,6 +679,11 @@ def test_results_stand_beside_the_printed_ones(tmp_path: Path) -> None:
     assert by_label["Sequential (Absolute), ones > 20"].verdict.startswith("differs")
     assert by_label["Sequential (Relative), ones > 20"].verdict == "never run"
     assert (found.networks, found.date) == ("2", "2026-01-02")
+    config = tmp_path / "alta/parity_sequential_absolute/config.json"
+    shorter = json.loads(config.read_text())
+    write_json(config, shorter | {"recipe": shorter["recipe"] | {"steps": 49_999}})
+    fewer = {line.label: line.verdict for line in alta_table("alta-table2", tmp_path).lines}
+    assert fewer["Sequential (Absolute), length <= 20"] == "too small to compare"
     write_result(tmp_path, "relative_8", [(1.0, 0.6, 0.5)])
     details = alta_table("alta-figure9", tmp_path).details[0]
     assert details.header == ("length", "relative_8")
@@ -618,7 +713,7 @@ def test_the_table_of_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert cells["MCD3", "separate", "absolute", "ours"] == (*["data not available"] * 5, "–", "–")
     assert ("random (ours)", "shared", "relative", "paper") not in cells
     assert trainings.rows[0][:2] == ("scan_6", "stopped after 7 steps at 100% on training data")
-    assert trainings.rows[1][:2] == ("scan_divergence_16", "7 steps")
+    assert trainings.rows[1][:2] == ("scan_divergence_16", "7 of 100000 steps")
     (tmp_path / "data/scan").mkdir(parents=True)
     (tmp_path / "data/scan/mcd1.json").touch()
     by_label = {line.label: line for line in alta_table("alta-table5", tmp_path).lines}

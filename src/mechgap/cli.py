@@ -290,9 +290,11 @@ def alta_minimal(
         int | None, typer.Option(help="The longest inputs it is shown: bits (20) or digits of addition (3).")
     ] = None,
     split: Annotated[
-        str,
-        typer.Option(help="Of SCAN: length, jump, random, divergence (ours), or the path of a published JSON file."),
-    ] = "length",
+        str | None,
+        typer.Option(
+            help="Of SCAN: length (by default), jump, random, divergence (ours), or the path of a published JSON file."
+        ),
+    ] = None,
 ) -> None:
     """Drop what a training set does not show of a program, and see what becomes of other inputs."""
     from mechgap.report.alta_minimal import print_minimal

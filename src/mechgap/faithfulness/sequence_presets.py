@@ -1,17 +1,18 @@
 """Every training of ALTA's section on learnability, with the paper's settings: experiments/alta/studies.toml, read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from mechgap.algorithms.inputs import nearest
-from mechgap.programs.tasks import Task, parity_task
+from mechgap.programs.tasks import Task, parity_task, scan_task
 from mechgap.training.config import parse_toml
 from mechgap.training.many import Recipe
 from mechgap.training.sequences.end_to_end import ParitySize
 from mechgap.training.sequences.probed import ProbedSize
+from mechgap.training.sequences.rules import RULES, checked_settings
 from mechgap.training.sequences.scan import ScanSize
 from mechgap.training.sequences.supervise import MlpSize
 
@@ -38,8 +39,27 @@ class SequenceStudy:
 
     @property
     def task(self) -> Task:
-        """Bits to learn from, and twice as long ones to be tested on."""
+        """Commands of a split of SCAN; or bits to learn from, and twice as long ones to be tested on."""
+        if self.split is not None:
+            return scan_task(self.split)
         return parity_task(self.train_length, 2 * self.train_length, each=self.each)
+
+    def takes(self, setting: str) -> bool:
+        """Whether a setting means anything to it."""
+        if setting in ("train_length", "each"):
+            return self.split is None
+        parts = (self.recipe, self.mlp, self.probed, self.transformer)
+        return any(setting in part.__dataclass_fields__ for part in parts if part is not None)
+
+
+def check_settings_are_used(changes: Mapping[str, Any], studies: Iterable[SequenceStudy]) -> None:
+    """Refuse settings that mean nothing to any of some studies."""
+    chosen = list(studies)
+    for setting in changes:
+        if not any(study.takes(setting) for study in chosen):
+            raise ValueError(
+                f"The setting {setting!r} means nothing to {', '.join(study.name for study in chosen)}; leave it out."
+            )
 
 
 def sequence_studies(preset: str = "full", changes: Mapping[str, Any] | None = None) -> dict[str, SequenceStudy]:
@@ -48,12 +68,10 @@ def sequence_studies(preset: str = "full", changes: Mapping[str, Any] | None = N
         raise ValueError(f"No preset {preset!r}. {nearest(preset, ['quick', 'full'])}")
     document, given = _document(), dict(changes or {})
     quick = document["quick"] if preset == "quick" else {}
-    known = {
-        name for part in (Recipe, MlpSize, ProbedSize, ParitySize, ScanSize) for name in part.__dataclass_fields__
-    } | {"each"}
     for name in given:
-        if name not in known:
-            raise ValueError(f"No setting {name!r}. {nearest(name, sorted(known))}")
+        if name not in RULES:
+            raise ValueError(f"No setting {name!r}. {nearest(name, sorted(RULES))}")
+    given = checked_settings(given)
 
     def settings(part: Any, *layers: Mapping[str, Any]) -> dict[str, Any]:
         names = part.__dataclass_fields__

@@ -27,7 +27,8 @@ from mechgap.faithfulness.sequences import match_heads, observe_transformer, pro
 from mechgap.networks.transformer import Transformer
 from mechgap.programs import program as look_up
 from mechgap.programs.alta import AltaProgram
-from mechgap.programs.tasks import Task, answers, scan_task
+from mechgap.programs.tasks import Task, answers
+from mechgap.storage import writable_folder
 from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.config import hashed_name
 from mechgap.training.manifest import made_with
@@ -40,7 +41,7 @@ from mechgap.training.sequences.supervise import supervise, vector_accuracy, wit
 CONFIG, MANIFEST = "config.json", "manifest.json"
 PROBED, RELATIVE = "_probed", "_relative_noise"  # end the names of studies of these kinds
 PROGRAMS = ("parity_sequential_relative", "parity_sum_mod_2")  # whose heads and variables are looked for
-MEASURED = 64  # texts on which the gap is measured
+MEASURED = 64  # texts on which the gap is measured, at most
 SCAN_TRAINED = 1000  # commands of the training set that are tested, too
 
 
@@ -55,14 +56,11 @@ def run_sequence_study(
         runs: where the training keeps its state, to go on where it was killed; None for nowhere.
         quiet: no progress bar.
     """
-    folder, begun = Path(folder), time.perf_counter()
-    folder.mkdir(parents=True, exist_ok=True)
+    begun, task = time.perf_counter(), study.task
+    folder = writable_folder(folder)
     kept = None if runs is None else Path(runs) / hashed_name(study.name, json.dumps(asdict(study), sort_keys=True))
     options = {"folder": kept, "title": study.name, "quiet": quiet}
-    if study.kind == "scan":
-        trained, metrics = _scan(study, options)
-    else:
-        trained, metrics = _parity(study, folder, options)
+    trained, metrics, files = (_scan if study.kind == "scan" else _parity)(study, task, options)
     manifest = {
         **made_with(),
         "date": datetime.now(UTC).date().isoformat(),
@@ -70,9 +68,9 @@ def run_sequence_study(
         "ended": trained.ended,
         "times": {"train_s": round(trained.seconds, 1), "all_s": round(time.perf_counter() - begun, 1)},
     }
-    write_json(folder / "metrics.json", metrics)
-    write_json(folder / CONFIG, asdict(study))
-    write_json(folder / MANIFEST, manifest)
+    (folder / MANIFEST).unlink(missing_ok=True)  # from here on the folder is of this run, and whole when it has another
+    for name, content in {**files, "metrics.json": metrics, CONFIG: asdict(study), MANIFEST: manifest}.items():
+        write_json(folder / name, content)
     return metrics
 
 
@@ -98,24 +96,23 @@ def why_kept(study: SequenceStudy, folder: Path) -> str:
 
 
 Metrics = list[dict[str, float]]
+Files = dict[str, Any]  # name -> what else is written
 
 
-def _scan(study: SequenceStudy, options: dict[str, Any]) -> tuple[Trained, Metrics]:
+def _scan(study: SequenceStudy, task: Task, options: dict[str, Any]) -> tuple[Trained, Metrics, Files]:
     assert isinstance(study.transformer, ScanSize)
-    assert study.split is not None
-    task = scan_task(study.split)
     trained = train_scan(study.transformer, task, study.recipe, **options)
-    some = task.train[:: len(task.train) // SCAN_TRAINED]
+    some = task.train[:: max(1, len(task.train) // SCAN_TRAINED)]
     slices = {"test": next(iter(task.tests.values())), "training data": some}
     right = {name: scan_right(trained.models, task, texts, study.transformer) for name, texts in slices.items()}
-    return trained, [
+    metrics = [
         {"seed": study.recipe.first_seed + seed, **{name: float(found[seed].mean()) for name, found in right.items()}}
         for seed in range(study.recipe.seeds)
     ]
+    return trained, metrics, {}
 
 
-def _parity(study: SequenceStudy, folder: Path, options: dict[str, Any]) -> tuple[Trained, Metrics]:
-    task = study.task
+def _parity(study: SequenceStudy, task: Task, options: dict[str, Any]) -> tuple[Trained, Metrics, Files]:
     every = sorted({text for texts in task.tests.values() for text in texts})
     train = {"supervision": _supervised, "probed": _probed, "end_to_end": _end_to_end}[study.kind]
     trained, found, gaps, more = train(study, task, every, options)
@@ -134,10 +131,7 @@ def _parity(study: SequenceStudy, folder: Path, options: dict[str, Any]) -> tupl
         "right by ones": _by(ones, right),
         "mean prediction by ones": _by(ones, found),
     }
-    (folder / MANIFEST).unlink(missing_ok=True)  # from here on the folder is of this run
-    write_json(folder / "curves.json", curves)
-    write_json(folder / "gap.json", gaps)
-    return trained, metrics
+    return trained, metrics, {"curves.json": curves, "gap.json": gaps}
 
 
 Outcome = tuple[Trained, np.ndarray, dict[str, Any], dict[str, list[float]]]
@@ -206,14 +200,23 @@ def _gap(net: Transformer, program: AltaProgram, task: Task, layers: int | None 
     Args:
         layers: of the network; None where they are those of the program, one by one.
     """
-    longest = max(len(text) for text in task.train)
-    texts = [text for text in task.train if len(text) == longest][:MEASURED]
+    texts = measured_texts(task)
     taken = int(program.interpret([program.encode(texts[0])]).layers[0])
     seen = observe_transformer(net, program, texts, layers or taken)
     return {
         "heads": [asdict(match) for match in match_heads(program, texts, seen)],
         "variables": [asdict(found) for found in probe_variables(program, texts, seen)],
     }
+
+
+def measured_texts(task: Task) -> list[str]:
+    """Different texts of the training set that are as long as can be, of every number of ones.
+
+    Every second one is what probes are tested on, so that none may occur twice.
+    """
+    longest = max(len(text) for text in task.train)
+    known = list(dict.fromkeys(text for text in task.train if len(text) == longest))
+    return [known[i] for i in np.unique(np.linspace(0, len(known) - 1, MEASURED).astype(int))]
 
 
 def _by(group: np.ndarray, values: np.ndarray) -> dict[str, list[float]]:

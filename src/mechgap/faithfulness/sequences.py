@@ -82,24 +82,28 @@ def match_heads(program: AltaProgram, texts: Sequence[str], seen: Observed) -> l
     """Every head of the program beside the nearest head of the network."""
     trace, inside = _meant(program, texts)
     layers, heads = seen.attention.shape[1:3]
-    costs, flat = np.zeros((len(program.heads), layers * heads)), np.zeros(len(program.heads))
+    costs, flat = np.ones((len(program.heads), layers * heads)), np.ones((len(program.heads), layers))
     for i, head in enumerate(program.heads):
         for layer in range(layers):
             stream = trace.streams[_at(layer, layers, len(trace.attended))]
             chosen = selected(program, head, stream, inside)
             rows = inside & chosen.any(-1)
+            if not rows.any():
+                flat[i, layer] = np.nan  # it looks nowhere: no head of this layer is near it, or far
+                continue
             star = chosen / np.maximum(chosen.sum(-1, keepdims=True), 1)
             own = seen.attention[:, layer]
             far = 0.5 * np.abs(own - star[:, None]).sum(-1)  # [texts, heads, L]
             costs[i, layer * heads : (layer + 1) * heads] = _mean(far, rows[:, None])
             alike = inside[:, None, :] / inside.sum(-1)[:, None, None]
-            flat[i] += _mean(0.5 * np.abs(alike - star).sum(-1)[:, None], rows[:, None])[0] / layers
+            flat[i, layer] = _mean(0.5 * np.abs(alike - star).sum(-1)[:, None], rows[:, None])[0]
     one_each = dict(zip(*linear_sum_assignment(costs), strict=True))
     found = []
     for i, head in enumerate(program.heads):
         best = int(np.argmin(costs[i]))
         matched = float(costs[i, one_each[i]]) if i in one_each else 1.0
-        found.append(HeadMatch(head.name, float(costs[i, best]), matched, float(flat[i]), best // heads, best % heads))
+        uniform = float(np.nanmean(flat[i])) if np.isfinite(flat[i]).any() else 1.0
+        found.append(HeadMatch(head.name, float(costs[i, best]), matched, uniform, best // heads, best % heads))
     return found
 
 
@@ -111,7 +115,8 @@ def probe_variables(program: AltaProgram, texts: Sequence[str], seen: Observed, 
     for layer in range(layers):
         stream = trace.streams[_at(layer, layers, len(trace.streams))]
         x = seen.streams[:, layer][inside]
-        x = np.concatenate([(x - x.mean(0)) / (x.std(0) + 1e-6), np.ones((len(x), 1))], axis=1)
+        x = (x - x[fitted].mean(0)) / (x[fitted].std(0) + 1e-6)
+        x = np.concatenate([x, np.ones((len(x), 1))], axis=1)
         for variable in program.variables:
             y = members_of(variable, stream[variable.name])[inside]
             if len(np.unique(y)) < 2:
@@ -142,7 +147,7 @@ def _at(layer: int, layers: int, steps: int) -> int:
 
 def _mean(values: np.ndarray, where: np.ndarray) -> Float[np.ndarray, " heads"]:
     where = np.broadcast_to(where, values.shape)
-    return np.where(where, values, 0).sum((0, 2)) / np.maximum(where.sum((0, 2)), 1)
+    return np.where(where, values, 0).sum((0, 2)) / where.sum((0, 2))
 
 
 @eqx.filter_jit

@@ -118,22 +118,26 @@ def published_file(split: str) -> Path | None:
     return PUBLISHED.get(split, Path(split))
 
 
-def task_of(program: AltaProgram, train_length: int | None = None, split: str = "length", each: int = 20) -> Task:
+def task_of(program: AltaProgram, train_length: int | None = None, split: str | None = None, each: int = 20) -> Task:
     """The task of a program of the library.
 
     Args:
         program: parity, addition or SCAN.
         train_length: the longest that is learned from: bits (20) or digits (3).
-        split: of SCAN.
+        split: of SCAN (length).
         each: texts of bits for every number of ones.
     """
+    if program.name == "scan":
+        if train_length is not None:
+            raise ValueError(f"SCAN is split, not cut at a length; give a split instead of the length {train_length}.")
+        return scan_task("length" if split is None else split)
+    if split is not None:
+        raise ValueError(f"Only scan has splits; leave out the split {split!r} for {program.name!r}.")
     if program.name.startswith("parity"):
         length = 20 if train_length is None else train_length
         return parity_task(length, 2 * length, each=each)
     if program.name == "addition":
         return addition_task(3 if train_length is None else train_length)
-    if program.name == "scan":
-        return scan_task(split)
     raise ValueError(
         f"There is no task with a training set for {program.name!r}; there is one for the parity programs, addition "
         f"and scan. From Python: mechgap.minimal(program, inputs) for any."

@@ -1,14 +1,13 @@
 """Train on sequences from the command line, and print what came of all trainings so far."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from mechgap.algorithms.inputs import nearest
-from mechgap.faithfulness.sequence_presets import sequence_studies
+from mechgap.faithfulness.sequence_presets import check_settings_are_used, sequence_studies
 from mechgap.faithfulness.sequence_study import run_missing
 from mechgap.report.alta_summary import study_table
 from mechgap.report.paper.alta import QUICK, alta_table
@@ -22,7 +21,7 @@ def learn(
     names: Sequence[str],
     preset: str = "quick",
     folder: Path = Path("runs/alta"),
-    changes: Any = None,
+    changes: Mapping[str, object] | None = None,
 ) -> None:
     """Run studies of some kinds that a folder lacks, all of the first kind by default, and print them."""
     studies = {name: study for name, study in sequence_studies(preset, changes).items() if study.kind in kinds}
@@ -30,11 +29,10 @@ def learn(
         if name not in studies:
             raise ValueError(f"There is no {kinds[0].replace('_', '-')} study {name!r}. {nearest(name, list(studies))}")
     place, console = folder / preset, Console()
-    chosen = list(names) or [name for name, study in studies.items() if study.kind == kinds[0]]
-    run_missing(
-        [studies[name] for name in chosen], place, place / ".state", lambda said: console.print(said, highlight=False)
-    )
-    console.print(rich_table(study_table(place / name for name in chosen)))
+    chosen = [study for name, study in studies.items() if (name in names if names else study.kind == kinds[0])]
+    check_settings_are_used(changes or {}, chosen)
+    run_missing(chosen, place, place / ".state", lambda said: console.print(said, highlight=False))
+    console.print(rich_table(study_table(place / study.name for study in chosen)))
     if preset == "quick":
         console.print(QUICK, highlight=False)
 

@@ -63,15 +63,16 @@ def _longest(task: Task) -> list[str]:
     return sorted(task.train, key=lambda text: len(text) + len(task.answer(text)))[-LONGEST:]
 
 
-def print_minimal(name: str, train_length: int | None = None, split: str = "length") -> None:
+def print_minimal(name: str, train_length: int | None = None, split: str | None = None) -> None:
     """Print what is left of a program, and how it generalises."""
     program, console = alta_named(name), Console()
     task = task_of(program, train_length, split)
     console.print(f"{name}: minimal for {len(task.train)} inputs ...", highlight=False)
     if task.name == "scan":
-        apart = divergences(task.train, *task.tests.values())
+        ((slice_name, test),) = task.tests.items()
+        apart = divergences(task.train, test)
         said = f"atoms {apart.atoms:.3f}, compounds {apart.compounds:.3f}"
-        console.print(f"Training and test set of the {split} split diverge: {said}.", highlight=False)
+        console.print(f"Training set and {slice_name} diverge: {said}.", highlight=False)
     found = generalisation(program, task)
     table = Table(title=f"{name}, right answers", title_justify="left")
     for column in ("inputs", "whole program", "minimal program"):

@@ -11,7 +11,12 @@ import numpy as np
 
 from mechgap.algorithms.inputs import nearest
 from mechgap.faithfulness.correlation import mean_interval
-from mechgap.faithfulness.sequence_presets import SequenceStudy, scan_study, sequence_studies
+from mechgap.faithfulness.sequence_presets import (
+    SequenceStudy,
+    check_settings_are_used,
+    scan_study,
+    sequence_studies,
+)
 from mechgap.faithfulness.sequence_study import run_missing
 from mechgap.programs import program
 from mechgap.programs.tasks import published_file, task_of
@@ -50,12 +55,13 @@ def run_alta_item(
     name: str, preset: str, folder: Path, *, runs: Path, changes: Mapping[str, Any] | None = None, say: Say = print
 ) -> None:
     """Run what an item needs and a folder lacks."""
-    entry, place = _entry(name), folder / FOLDER
+    entry, place, studies = _entry(name), folder / FOLDER, sequence_studies(preset, changes)
+    wanted = [studies[name] for name in _studies(entry)]
+    if wanted:
+        check_settings_are_used(changes or {}, wanted)
     if "minimal" in entry and not (place / MINIMAL).exists():
         place.mkdir(parents=True, exist_ok=True)
         write_json(place / MINIMAL, {row["program"]: _minimal(row["program"], say) for row in entry["minimal"]})
-    studies = sequence_studies(preset, changes)
-    wanted = [studies[name] for name in _studies(entry)]
     run_missing([study for study in wanted if has_data(study)], place, runs / FOLDER, say)
     if "curves" in entry:
         folders = [place / study for study in entry["curves"]["studies"]]
@@ -128,6 +134,7 @@ def _row(row: Mapping[str, Any], place: Path) -> list[Line]:
         return [Line(x, f"{paper}", verdict=verdict) for x, paper in zip(labels, printed, strict=True)]
     metrics, config = read_json(folder / "metrics.json"), read_json(folder / "config.json")
     same = all(config[k] == asdict(planned)[k] for k in ("mlp", "transformer", "train_length"))
+    same &= config["recipe"]["steps"] >= planned.recipe.steps
     lines = []
     for name, paper in zip(slices, printed, strict=True):
         if name not in metrics[0]:  # shorter texts than the paper's
