@@ -221,10 +221,11 @@ def test_several_seeds_train_as_one_does_and_go_on_where_they_were_killed(tmp_pa
 
     both, second = train(seeds=2), train(first_seed=1)
     np.testing.assert_allclose(both.models["w"][1], second.models["w"][0], rtol=1e-6)
-    train(seeds=2, steps=4, folder=tmp_path / "run")
+    before = train(seeds=2, steps=4, folder=tmp_path / "run")
     resumed = train(seeds=2, folder=tmp_path / "run")
     np.testing.assert_array_equal(resumed.models["w"], both.models["w"])
     assert resumed.losses.shape == (3, 2)
+    assert resumed.seconds > before.seconds  # of both parts
     with pytest.raises(ValueError, match="is of another model"):
         train(seeds=3, folder=tmp_path / "run")
 

@@ -64,6 +64,7 @@ class Trained:
     Attributes:
         steps: how many they took.
         losses: the mean loss of every chunk [chunks, seeds].
+        seconds: of all parts of a training that was killed and went on, up to where each was kept.
         ended: `ALL_STEPS`, or `ENOUGH` where the recipe's share of right answers was reached before.
     """
 
@@ -126,9 +127,10 @@ def train_many(
     def advance(state: tuple, keys: Array, step: Array, count: int, draw: Callable) -> tuple[tuple, Array]:
         return jax.vmap(lambda carry, key: many_steps(carry, key, step, count, draw))(state, keys)
 
-    step, losses, state, ended = _resumed(folder, state)
+    step, losses, state, ended, spent = _resumed(folder, state)
     data_keys = jax.vmap(lambda k: jax.random.fold_in(k, 1))(keys)
-    begun = saved = time.perf_counter()
+    saved = time.perf_counter()
+    begun = saved - spent
     with Watch(title, recipe.steps, step, recipe.seeds, quiet) as watch:
         watch.start()
         while step < recipe.steps and ended != ENOUGH:
@@ -142,11 +144,12 @@ def train_many(
             ended = ENOUGH if recipe.enough is not None and share >= recipe.enough else ALL_STEPS
             watch.report(step, float(np.mean(losses[-1])), share, int(np.sum(~np.isfinite(losses[-1]))))
             if folder is not None and time.perf_counter() - saved > CHECKPOINT_SECONDS:
-                _save(folder, step, losses, state, ended)
                 saved = time.perf_counter()
+                _save(folder, step, losses, state, ended, saved - begun)
+    seconds = time.perf_counter() - begun
     if folder is not None:
-        _save(folder, step, losses, state, ended)
-    return Trained(eqx.combine(state[0], fixed), step, np.stack(losses), time.perf_counter() - begun, ended)
+        _save(folder, step, losses, state, ended, seconds)
+    return Trained(eqx.combine(state[0], fixed), step, np.stack(losses), seconds, ended)
 
 
 def forget_state(folder: str | Path) -> None:
@@ -154,15 +157,15 @@ def forget_state(folder: str | Path) -> None:
     (Path(folder) / FILE).unlink(missing_ok=True)
 
 
-def _save(folder: str | Path, step: int, losses: list[np.ndarray], state: Any, ended: str) -> None:
+def _save(folder: str | Path, step: int, losses: list[np.ndarray], state: Any, ended: str, seconds: float) -> None:
     leaves = {f"{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(state))}
-    header = {"format": FORMAT, "step": step, "ended": ended}
+    header = {"format": FORMAT, "step": step, "ended": ended, "seconds": seconds}
     write_tensors(Path(folder) / FILE, leaves | {"losses": np.stack(losses)}, header)
 
 
-def _resumed(folder: str | Path | None, state: Any) -> tuple[int, list[np.ndarray], Any, str]:
+def _resumed(folder: str | Path | None, state: Any) -> tuple[int, list[np.ndarray], Any, str, float]:
     if folder is None or not (writable_folder(folder) / FILE).exists():
-        return 0, [], state, ALL_STEPS
+        return 0, [], state, ALL_STEPS, 0.0
     try:
         tensors, header = read_tensors(Path(folder) / FILE, FORMAT)
     except ValueError as error:
@@ -172,4 +175,5 @@ def _resumed(folder: str | Path | None, state: Any) -> tuple[int, list[np.ndarra
     if any(x is None or x.shape != leaf.shape for x, leaf in zip(found, leaves, strict=True)):
         raise ValueError(f"{Path(folder) / FILE} is of another model; give another folder.")
     whole = jax.tree.unflatten(structure, [jnp.asarray(x) for x in found])
-    return int(header["step"]), list(tensors["losses"]), whole, str(header["ended"])
+    spent = float(header.get("seconds", 0.0))  # older files do not say
+    return int(header["step"]), list(tensors["losses"]), whole, str(header["ended"]), spent
