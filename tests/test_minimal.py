@@ -149,6 +149,21 @@ def test_a_rule_that_never_fires_is_named() -> None:
     assert removable([ALL_THREE], examples, ABCO) == ways_down([ALL_THREE], examples, ABCO) == []
 
 
+def test_a_test_that_could_go_is_named_with_its_rule() -> None:
+    back = rule("o", 0, a=0, b=1, o=1)
+    examples = shown(ABCO, ["1110", "0110", "1010", "1100", "1111", "0111"])
+    assert removable([ALL_THREE, back], examples, ABCO) == [Removable(back, "b")]
+    assert str(Removable(back, "b")) == "the test of b in 'o := 0 if a = 0 and b = 1 and o = 1'"
+
+
+def test_a_test_that_keeps_two_rules_apart_stays() -> None:
+    """Without b = 1, a rule that has no test of its own value would fire together with another, if to no effect."""
+    stays, other = rule("o", 1, a=1, b=1), rule("o", 0, a=1, b=0, o=1)
+    examples = shown(ABCO, ["1100", "1001", "0100"])
+    assert Removable(stays, "b") not in removable([stays, other], examples, ABCO)
+    assert Removable(stays, "b") in removable([stays], examples, ABCO)
+
+
 @st.composite
 def drawn_sets(draw: st.DrawFn) -> tuple[list[int], list[tuple], list[tuple]]:
     """Sizes of variables, rules (target, value, tests) and examples, as numbers."""
@@ -193,6 +208,31 @@ def test_what_holds_of_random_rule_sets(drawn: tuple, alpha: float) -> None:
             assert unused.rule in {way.rule for way in ways}  # the half of Theorem 1 that holds
 
 
+def written(rules: list[Rule], row: dict[str, int]) -> dict[str, int] | None:
+    """What f_R makes of an assignment (B.1); None where two rules of one target fire."""
+    fire = [r for r in rules if all(row[name] in values for name, values in r.tests)]
+    return row | {r.target: r.value for r in fire} if len({r.target for r in fire}) == len(fire) else None
+
+
+@settings(max_examples=200, deadline=None)
+@given(drawn_sets())
+def test_what_is_removable_is_so_by_definition_1(drawn: tuple) -> None:
+    """Everything is taken away in turn, and the outputs compared."""
+    readable, rules, examples = rule_set(drawn)
+    rows = [dict(zip(readable, map(int, row), strict=True)) for row in examples.rows]
+    meant, found = [written(rules, row) for row in rows], []
+    for i, whole in enumerate(rules):
+        before, after = rules[:i], rules[i + 1 :]
+        if [written(before + after, row) for row in rows] == meant:
+            found.append(Removable(whole))
+            continue
+        for name in (n for n, _ in whole.tests if n != whole.target):
+            looser = replace(whole, tests=tuple(test for test in whole.tests if test[0] != name))
+            if [written([*before, looser, *after], row) for row in rows] == meant:
+                found.append(Removable(whole, name))
+    assert removable(rules, examples, readable) == found
+
+
 @settings(max_examples=50, deadline=None)
 @given(drawn_sets())
 def test_ways_down_are_those_of_the_whole_loss(drawn: tuple) -> None:
@@ -217,26 +257,34 @@ def test_ways_down_are_those_of_the_whole_loss(drawn: tuple) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("parity_sequential_relative", "reverse", "dyck_1"),
+        *("parity_sequential_relative", "parity_sequential_absolute", "reverse", "dyck_1"),
         pytest.param("addition", marks=pytest.mark.slow),
         pytest.param("scan_parser", marks=pytest.mark.slow),
     ],
 )
 def test_categorical_programs(name: str) -> None:
-    """On what they are given, the rules that fire are a minimum exactly where they are well shown."""
+    """On what they are given: the rules that fire, and one that does not."""
     texts = {
         "parity_sequential_relative": SHORT,
+        "parity_sequential_absolute": ["1", "01", "1101", "001", "10"],
         "addition": [f"{a}+{b}" for a in range(0, 100, 7) for b in range(0, 100, 3)],
         "reverse": ["1 2 3", "4 5", "9 8 7 6"],
         "dyck_1": ["()", "(())", "())", "()(", ")"],
         "scan_parser": ["walk", "jump twice and look left", "turn around right after run thrice"],
     }
-    program = mg.program(name)
-    seen = assignments(program, texts[name])
-    whole, small = plain_of(program), minimal(program, texts[name]).rules
-    assert {r.test for r in removable(whole, seen, program.readable)} >= ({None} if len(whole) > len(small) else set())
-    assert not [r for r in removable(small, seen, program.readable) if r.test is None]
-    assert (not ways_down(small, seen, program.readable)) == is_well_shown(small, seen)
+    program = mg.program(name, positions=8) if name == "parity_sequential_absolute" else mg.program(name)
+    seen, readable = assignments(program, texts[name]), program.readable
+    small = minimal(program, texts[name]).rules
+    never = [r for r in plain_of(program) if r not in small][:1]  # one that does not fire
+    left_out = removable(small, seen, readable)
+    assert [r for r in removable([*small, *never], seen, readable) if r.test is None] == [Removable(r) for r in never]
+    largest = max(1, *(len(r.tests) - 1 for r in small))
+    for regulariser, alpha in (("L1", 0.5), ("L2", 0.5 / (2 * largest))):
+        ways = ways_down([*small, *never], seen, readable, alpha=alpha, regulariser=regulariser)  # type: ignore[arg-type]
+        assert {way.rule for way in ways} >= set(never)  # the half of Theorem 1 that holds
+        others = [way for way in ways if way.rule not in never]
+        assert (not others) == is_well_shown(small, seen)  # the condition
+        assert left_out or not others  # Theorem 2
 
 
 def plain_of(program: AltaProgram) -> tuple[Rule, ...]:

@@ -605,6 +605,8 @@ def test_other_settings_are_run_anew_and_smaller_ones_are_not(tmp_path: Path) ->
         (["supervise", "parity_sequential_relative", "--set", "noise=-1"], "noise must be a number of at least 0"),
         (["supervise", "parity_sequential_relative", "--set", "each=0"], "each must be a whole number, 1 or more"),
         (["minimal", "parity_sum_mod_2", "--split", "random"], "Only scan has splits; leave out the split 'random'"),
+        (["minimal", "parity_sum_mod_2", "--train-length", "101"], "counts up to 200 ones; got 201"),
+        (["minimal", "parity_sequential_absolute", "--train-length", "130"], "256 positions"),
         (["minimal", "scan", "--train-length", "5"], "give a split instead of the length 5"),
         (["minimal", "reverse"], "no task with a training set for 'reverse'"),
         (["minimal", "bfs"], "'bfs' is a graph program"),

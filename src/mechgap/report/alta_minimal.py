@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mechgap.programs.alta import AltaProgram
+from mechgap.programs.alta_interpreter import batched
 from mechgap.programs.library.scan_divergence import divergences
 from mechgap.programs.minimal import assignments, minimal, removable, rule_count
 from mechgap.programs.tasks import Task, right, task_of
@@ -41,11 +42,12 @@ class Generalisation:
 
 def generalisation(program: AltaProgram, task: Task) -> Generalisation:
     """Make a program minimal for the training set of a task, and test both."""
+    slices = {TRAINED: task.train[:: max(1, len(task.train) // MOST_TESTED)], **task.tests}
+    longest = max((program.encode(text) for texts in slices.values() for text in texts), key=len)
+    batched(program, [longest])  # says what is wrong with it before anything is run
     shown = assignments(program, task.train)
     small = minimal(program, task.train, shown)
-    slices = {TRAINED: task.train[:: max(1, len(task.train) // MOST_TESTED)], **task.tests}
-    longest = max(len(program.encode(text)) for texts in slices.values() for text in texts)
-    most = 2 * longest + 20 if program.halt else None  # more than any of these tasks takes; a part may never halt
+    most = 2 * len(longest) + 20 if program.halt else None  # more than any of these tasks takes; a part may never halt
     few = len(small.rules) <= MOST_COMPARED
     return Generalisation(
         rules=None if program.name == "scan" else rule_count(program),
