@@ -688,9 +688,16 @@ def test_results_stand_beside_the_printed_ones(tmp_path: Path) -> None:
     fewer = {line.label: line.verdict for line in alta_table("alta-table2", tmp_path).lines}
     assert fewer["Sequential (Absolute), length <= 20"] == "too small to compare"
     write_result(tmp_path, "relative_8", [(1.0, 0.6, 0.5)])
+    write_result(tmp_path, "relative_8_shared", [(1.0, 0.6, 0.5)])
+    assert [d.header for d in alta_table("alta-figure5", tmp_path).details] == [
+        ("length", "relative_8_shared"),
+        ("ones", "relative_8_shared"),
+    ]
+    details = alta_table("alta-figure10", tmp_path).details[0]
+    assert details.header == ("ones", "relative_8", "relative_8_shared")
     details = alta_table("alta-figure9", tmp_path).details[0]
-    assert details.header == ("length", "relative_8")
-    assert details.rows == (("19", "1.00"), ("20", "0.50"))
+    assert details.header == ("length", "relative_8", "relative_8_shared")
+    assert details.rows == (("19", "1.00", "1.00"), ("20", "0.50", "0.50"))
     assert "### ALTA, Table 2: Trace supervision on parity" in document(tmp_path)
     with pytest.raises(ValueError, match="ALTA has no 'alta-table4' here"):
         alta_table("alta-table4", tmp_path)
@@ -717,6 +724,9 @@ def test_the_table_of_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert ("random (ours)", "shared", "relative", "paper") not in cells
     assert trainings.rows[0][:2] == ("scan_6", "stopped after 7 steps at 100% on training data")
     assert trainings.rows[1][:2] == ("scan_divergence_16", "7 of 100000 steps")
+    drawn = alta_table("alta-figure18", tmp_path).details[0]
+    assert {row[1:3] for row in drawn.rows} == {("shared", "relative")}
+    assert len(drawn.rows) == 4 * 2 + 2  # the paper's splits with its numbers, and two of ours
     (tmp_path / "data/scan").mkdir(parents=True)
     (tmp_path / "data/scan/mcd1.json").touch()
     by_label = {line.label: line for line in alta_table("alta-table5", tmp_path).lines}

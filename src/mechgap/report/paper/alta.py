@@ -111,7 +111,7 @@ def _details(
     if "minimal" in entry:
         yield _minimal_table(entry["minimal"], minimal)
     if "curves" in entry:
-        yield _curves(entry["curves"], place)
+        yield from (_curves(kind, entry["curves"]["studies"], place) for kind in entry["curves"]["kinds"])
     if "grid" in entry:
         yield _grid(entry["grid"], place)
     if "simplicity" in entry:
@@ -236,11 +236,11 @@ def _counted(rules: int | None) -> str:
     return "" if rules is None else str(rules)
 
 
-def _curves(entry: Mapping[str, Any], place: Path) -> Details:
+def _curves(kind: str, studies: Sequence[str], place: Path) -> Details:
     """A row per length or number of ones, a column per study that was run; the mean over seeds."""
     known = {
-        study: read_json(place / study / "curves.json")[entry["kind"]]
-        for study in entry["studies"]
+        study: read_json(place / study / "curves.json")[kind]
+        for study in studies
         if (place / study / "curves.json").exists()
     }
     groups = sorted({int(group) for curve in known.values() for group in curve})
@@ -248,7 +248,7 @@ def _curves(entry: Mapping[str, Any], place: Path) -> Details:
         (str(g), *(f"{np.mean(curve[str(g)]):.2f}" if str(g) in curve else "" for curve in known.values()))
         for g in groups
     ]
-    return Details(entry["kind"], (entry["kind"].split(" by ")[1], *known), tuple(rows))
+    return Details(kind, (kind.split(" by ")[1], *known), tuple(rows))
 
 
 def _minimal(name: str, say: Say) -> dict[str, Any]:
@@ -288,4 +288,13 @@ def _depths() -> list[int]:
 
 @cache
 def _document() -> dict[str, Any]:
-    return parse_toml((files("mechgap.experiments") / "alta" / "items.toml").read_text(), "alta/items.toml")
+    found = parse_toml((files("mechgap.experiments") / "alta" / "items.toml").read_text(), "alta/items.toml")
+    return {name: _whole(entry, found) for name, entry in found.items()}
+
+
+def _whole(entry: Mapping[str, Any], others: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An entry that shows some rows of another's grid, with these rows."""
+    if "of" not in entry:
+        return entry
+    rows = others[entry["of"]]["grid"]
+    return {**entry, "grid": [row for row in rows if all(row[k] == v for k, v in entry["where"].items())]}
