@@ -626,6 +626,23 @@ def test_a_mistake_ends_in_its_message(
     assert list(tmp_path.iterdir()) == []  # nothing is begun
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["paper", "alta-table2", "table100"], "no 'table100' here. Did you mean 'table10'"),
+        (["paper", "alta-table2", "alta-table4"], "no 'alta-table4' here"),
+        (["alta", "summary", "--folder", "nowhere"], "There is no nowhere/alta: give a folder of results"),
+    ],
+)
+def test_all_words_are_read_before_anything_is_run(
+    command: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, command)
+    assert message in str(done.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_every_setting_has_a_rule() -> None:
     parts = (Recipe, MlpSize, ProbedSize, ParitySize, ScanSize)
     names = {name for part in parts for name in part.__dataclass_fields__}

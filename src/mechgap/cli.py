@@ -316,7 +316,7 @@ def alta_supervise(
     from mechgap.report.alta_learning import learn
     from mechgap.training.config import parse_assignments
 
-    kind, name = ("probed", f"{program}_probed") if probe else ("supervision", program)
+    kind, name = ("probed", f"{program.removesuffix('_probed')}_probed") if probe else ("supervision", program)
     learn([kind], [name], preset, folder, parse_assignments(settings or []))
 
 

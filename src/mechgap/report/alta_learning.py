@@ -10,7 +10,7 @@ from mechgap.algorithms.inputs import nearest
 from mechgap.faithfulness.sequence_presets import check_settings_are_used, sequence_studies
 from mechgap.faithfulness.sequence_study import run_missing
 from mechgap.report.alta_summary import study_table
-from mechgap.report.paper.alta import QUICK, alta_table
+from mechgap.report.paper.alta import FOLDER, QUICK, alta_table
 from mechgap.report.paper.verdicts import Details
 
 SUMMARIES = ("alta-simplicity", "alta-gap")
@@ -39,6 +39,10 @@ def learn(
 
 def print_summary(folder: Path) -> None:
     """All trainings in a folder of results, and how simple the programs are."""
+    if not (folder / FOLDER).is_dir():
+        raise FileNotFoundError(
+            f"There is no {folder / FOLDER}: give a folder of results, as `mechgap paper` keeps them."
+        )
     console = Console()
     for name in SUMMARIES:
         for found in alta_table(name, folder).details:

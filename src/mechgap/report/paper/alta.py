@@ -45,6 +45,12 @@ def alta_items() -> list[str]:
     return [f"{PREFIX}{name}" for name in _document()]
 
 
+def check_alta(name: str) -> str:
+    """The name, if there is such an item."""
+    _entry(name)
+    return name
+
+
 def printed_numbers(study: str) -> list[float]:
     """What the paper prints of a study, in percent."""
     rows = (row for entry in _document().values() for row in [*entry.get("rows", ()), *_cells(entry)])

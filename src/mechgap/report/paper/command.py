@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from mechgap.report.paper.alta import alta_items, alta_table, is_alta, run_alta_item
+from mechgap.report.paper.alta import alta_items, alta_table, check_alta, is_alta, run_alta_item
 from mechgap.report.paper.catalogue import Item, find_items, load_items, paper_numbers
 from mechgap.report.paper.document import LINE_HEADER, heading, line_cells, write_document
 from mechgap.report.paper.lines import Comparison, paper_table
@@ -46,13 +46,15 @@ def answer(
         write_document(folder or FOLDERS["full"], out)
         console.print(f"wrote {out}", highlight=False)
     else:
+        on_sequences = [check_alta(word) for word in words if is_alta(word)]
+        on_graphs = [word for word in words if not is_alta(word)]
+        items = find_items(on_graphs) if on_graphs else []
         place = results_folder(preset, folder)
         options: dict[str, Any] = {"runs": runs, "changes": changes, "say": lambda said: console.print(f"[dim]{said}")}
-        for name in (word for word in words if is_alta(word)):
+        for name in on_sequences:
             run_alta_item(name, preset, place, **options)
             print_comparison(alta_table(name, place), console)
-        graph_items = [word for word in words if not is_alta(word)]
-        for item in find_items(graph_items) if graph_items else ():
+        for item in items:
             run_item(item.name, preset, place, **options)
             compared = paper_table(item, place)
             print_comparison(compared, console)
