@@ -140,7 +140,7 @@ def _row(row: Mapping[str, Any], place: Path) -> list[Line]:
         return [Line(x, f"{paper}", verdict=verdict) for x, paper in zip(labels, printed, strict=True)]
     metrics, config = read_json(folder / "metrics.json"), read_json(folder / "config.json")
     same = all(config[k] == asdict(planned)[k] for k in ("mlp", "transformer", "train_length"))
-    same &= config["recipe"]["steps"] >= planned.recipe.steps
+    same = same and config["recipe"]["steps"] >= planned.recipe.steps
     lines = []
     for name, paper in zip(slices, printed, strict=True):
         if name not in metrics[0]:  # shorter texts than the paper's
@@ -230,16 +230,12 @@ def _minimal_table(rows: Sequence[Mapping[str, Any]], minimal: Mapping[str, Any]
     """A row per program and slice."""
     known = [(row["label"], minimal[row["program"]]) for row in rows if row["program"] in minimal]
     table = [
-        (label, _counted(of["rules"]), str(of["kept"]), where, f"{of['whole'][where]:.1%}", f"{share:.1%}")
+        (label, str(of["rules"] or ""), str(of["kept"]), where, f"{of['whole'][where]:.1%}", f"{share:.1%}")
         for label, of in known
         for where, share in of["small"].items()
     ]
     header = ("program", "rules", "minimal", "inputs", "whole program right", "minimal program right")
     return Details("What is left, and how it generalises", header, tuple(table))
-
-
-def _counted(rules: int | None) -> str:
-    return "" if rules is None else str(rules)
 
 
 def _curves(kind: str, studies: Sequence[str], place: Path) -> Details:
