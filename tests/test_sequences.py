@@ -841,4 +841,4 @@ def test_an_item_of_alta_is_run(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "too small to compare" in done.output
     again = CliRunner().invoke(app, [*words, "--set", "chunk=2"], env={"COLUMNS": "200"})
-    assert again.output.count("finished before") == 3
+    assert again.output.count("finished before") == 4
