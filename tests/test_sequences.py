@@ -379,13 +379,13 @@ def test_a_transformer_learns_short_parity_and_stops(small_parity: tuple) -> Non
 def test_the_gap_of_a_transformer(small_parity: tuple) -> None:
     size, trained = small_parity
     program = mg.program("parity_sequential_relative")
-    inputs = [program.encode(text) for text in parity_task(3, 6, each=8).train]
+    texts = parity_task(3, 6, each=8).train
     net = jax.tree.map(lambda x: x[0], trained.models)
-    seen = observe_transformer(net, program, inputs, size.layers)
-    heads = match_heads(program, inputs, seen)
+    seen = observe_transformer(net, program, texts, size.layers)
+    heads = match_heads(program, texts, seen)
     assert [h.head for h in heads] == ["parity_left", "done_left"]
     assert all(0 <= h.distance <= h.matched <= 1 and 0 < h.uniform <= 1 for h in heads)
-    probes = {(p.variable, p.layer): p for p in probe_variables(program, inputs, seen)}
+    probes = {(p.variable, p.layer): p for p in probe_variables(program, texts, seen)}
     assert probes["done", 0].accuracy == 1.0  # START is a token of its own
     assert all(p.control < p.accuracy + 0.2 for p in probes.values())
 
@@ -394,11 +394,11 @@ def test_the_compiled_network_has_no_gap() -> None:
     """Its own attention is the program's, and every variable can be read off its stream."""
     program = mg.program("parity_sequential_relative")
     compiled = mg.compile(program, certify="none", longest=16)
-    inputs = [program.encode(t) for t in parity_task(4, 8, each=8).train if len(t) == 4]
-    seen = observe_transformer(compiled.network, program, inputs, 4)
-    heads = match_heads(program, inputs, seen)
+    texts = [t for t in parity_task(4, 8, each=8).train if len(t) == 4]
+    seen = observe_transformer(compiled.network, program, texts, 4)
+    heads = match_heads(program, texts, seen)
     assert all(h.distance < 1e-6 for h in heads)
-    for found in probe_variables(program, inputs, seen):
+    for found in probe_variables(program, texts, seen):
         assert found.accuracy == 1.0, found
 
 
@@ -411,40 +411,18 @@ def test_the_gap_is_measured_on_different_texts_of_every_kind() -> None:
     assert measured_texts(parity_task(1, 2, each=3)) == ["0", "1"]
 
 
-def test_the_gap_is_measured_on_what_the_network_was_trained_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The counting program reads a text with its mark at the end; the network never saw it there."""
-    measured: dict[str, list[list[int]]] = {}
-
-    def gap(net: Any, program: Any, inputs: list[list[int]], layers: int) -> dict[str, Any]:
-        ran = program.interpret(inputs)
-        ran.check()
-        assert [program.decode(out) for out in ran.outputs] == [str(ids.count(1) % 2) for ids in inputs]
-        measured[program.name] = inputs
-        return {}
-
-    trained = Trained({"w": np.zeros((1, 2))}, 2, np.zeros((1, 1)), 0.1, "enough")
-    monkeypatch.setattr(sequence_study, "train_parity", lambda *given, **options: trained)
-    monkeypatch.setattr(sequence_study, "predictions", lambda nets, texts, size: np.zeros((1, len(texts)), int))
-    monkeypatch.setattr(sequence_study, "_gap", gap)
-    run_sequence_study(sequence_studies("quick", {"train_length": 3})["relative_8"], tmp_path, quiet=True)
-    assert list(measured) == ["parity_sequential_relative", "parity_sum_mod_2"]
-    shown = np.asarray(draw_bits(jax.random.key(0), 3)[0])
-    assert all(ids[0] == shown[0] and set(ids[1:]) <= {0, 1} for inputs in measured.values() for ids in inputs)
-
-
 def test_a_head_that_looks_nowhere_is_near_to_none() -> None:
     """Not at a distance of 0 from every head of a layer in which there is nothing to compare."""
     built = mg.program("parity_sequential_relative")
-    inputs = [built.encode(text) for text in ("10", "01")]
-    layers = len(built.interpret(inputs).attended)
+    texts = ["10", "01"]
+    trace = built.interpret([built.encode(text) for text in texts])
+    layers = len(trace.attended)
     seen = Observed(np.zeros((2, layers + 1, 3, 1)), np.full((2, layers, 1, 3, 3), 1 / 3))
-    usual = match_heads(built, inputs, seen)
+    usual = match_heads(built, texts, seen)
     nowhere = lambda program, head, stream, inside: np.zeros((2, 3, 3), bool)  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequences, "selected", nowhere)
-        found = match_heads(built, inputs, seen)
+        found = match_heads(built, texts, seen)
     assert all(h.distance < 1 for h in usual)
     assert [(h.distance, h.matched, h.uniform) for h in found] == [(1.0, 1.0, 1.0)] * 2
 

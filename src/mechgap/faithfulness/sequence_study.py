@@ -23,7 +23,7 @@ import numpy as np
 from mechgap.compiler import compile as compile_program
 from mechgap.compiler.to_transformer import CompiledAlta
 from mechgap.faithfulness.sequence_presets import SequenceStudy
-from mechgap.faithfulness.sequences import Inputs, match_heads, observe_transformer, probe_variables
+from mechgap.faithfulness.sequences import match_heads, observe_transformer, probe_variables
 from mechgap.networks.transformer import Transformer
 from mechgap.programs import program as look_up
 from mechgap.programs.alta import AltaProgram
@@ -33,7 +33,7 @@ from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.config import hashed_name
 from mechgap.training.manifest import made_with
 from mechgap.training.many import Trained
-from mechgap.training.sequences.end_to_end import ParitySize, encode_bits, predictions, train_parity
+from mechgap.training.sequences.end_to_end import ParitySize, predictions, train_parity
 from mechgap.training.sequences.probed import run_probed, train_probed
 from mechgap.training.sequences.scan import ScanSize, scan_right, train_scan
 from mechgap.training.sequences.supervise import supervise, vector_accuracy, with_mlp
@@ -144,13 +144,12 @@ def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dic
     trained, traces = supervise(compiled.network, program, task, study.mlp, study.recipe, **options)
     most = 2 * study.train_length + 1 if program.halt else program.layers
     found, gaps, vectors = [], {}, []
-    inputs = [program.encode(text) for text in measured_texts(task)]
     for seed in range(study.recipe.seeds):
         mlp = jax.tree.map(lambda x, i=seed: x[i], trained.models)
         network: CompiledAlta = replace(compiled, network=with_mlp(compiled.network, mlp))
         found.append([int(answer) for answer in answers(program, partial(_outputs, network, most), texts)])
         vectors.append(vector_accuracy(mlp, traces))
-        gaps[str(seed)] = {program.name: _gap(network.network, program, inputs)}
+        gaps[str(seed)] = {program.name: _gap(network.network, program, task)}
     return trained, np.array(found), gaps, {"vectors right": vectors}
 
 
@@ -164,14 +163,13 @@ def _probed(study: SequenceStudy, task: Task, texts: list[str], options: dict[st
     trained = train_probed(program, task, study.probed, study.recipe, **options)
     most = 2 * study.train_length if program.halt else program.layers
     found, gaps, known = [], {}, []
-    inputs = [program.encode(text) for text in measured_texts(task)]
     for seed in range(study.recipe.seeds):
         model = jax.tree.map(lambda x, i=seed: x[i], trained.models)
         run = partial(run_probed, model, program, layers=most)
         found.append([int(answer) for answer in answers(program, run, texts)])
         made = answers(program, run, task.train)
         known.append(float(np.mean([a == task.answer(text) for a, text in zip(made, task.train, strict=True)])))
-        gaps[str(seed)] = {program.name: _gap(model.network, program, inputs)}
+        gaps[str(seed)] = {program.name: _gap(model.network, program, task)}
     return trained, np.array(found), gaps, {"training data": known}
 
 
@@ -182,12 +180,10 @@ def _end_to_end(study: SequenceStudy, task: Task, texts: list[str], options: dic
     fresh = predictions(trained.models, task.train, study.transformer)
     meant = np.array([int(task.answer(text)) for text in task.train])
     gaps = {}
-    # Not as the programs read them: one of them has its mark at the end, but does the same with the mark in front.
-    inputs = [encode_bits(text) for text in measured_texts(task)]
     for seed in range(study.recipe.seeds):
         net = jax.tree.map(lambda x, i=seed: x[i], trained.models)
         programs = {name: parity_program(name, study.train_length) for name in PROGRAMS}
-        gaps[str(seed)] = {n: _gap(net, p, inputs, study.transformer.layers) for n, p in programs.items()}
+        gaps[str(seed)] = {n: _gap(net, p, task, study.transformer.layers) for n, p in programs.items()}
     return trained, found, gaps, {"training data": (fresh == meant).mean(1).tolist()}
 
 
@@ -198,18 +194,18 @@ def parity_program(name: str, longest: int) -> AltaProgram:
     return look_up(name, **(sizes | counts).get(name, {}))
 
 
-def _gap(net: Transformer, program: AltaProgram, inputs: Inputs, layers: int | None = None) -> dict[str, Any]:
-    """Heads and variables.
+def _gap(net: Transformer, program: AltaProgram, task: Task, layers: int | None = None) -> dict[str, Any]:
+    """Heads and variables, on texts of the training set that are as long as can be: all take as many layers.
 
     Args:
-        inputs: all of one length, so that they take as many layers.
         layers: of the network; None where they are those of the program, one by one.
     """
-    taken = int(program.interpret(inputs[:1]).layers[0])
-    seen = observe_transformer(net, program, inputs, layers or taken)
+    texts = measured_texts(task)
+    taken = int(program.interpret([program.encode(texts[0])]).layers[0])
+    seen = observe_transformer(net, program, texts, layers or taken)
     return {
-        "heads": [asdict(match) for match in match_heads(program, inputs, seen)],
-        "variables": [asdict(found) for found in probe_variables(program, inputs, seen)],
+        "heads": [asdict(match) for match in match_heads(program, texts, seen)],
+        "variables": [asdict(found) for found in probe_variables(program, texts, seen)],
     }
 
 

@@ -70,20 +70,17 @@ class VariableProbe:
     majority: float
 
 
-Inputs = Sequence[Sequence[int]]  # as the network knows them: a program may read the same text as other ids
-
-
-def observe_transformer(net: Transformer, program: AltaProgram, inputs: Inputs, layers: int) -> Observed:
-    """Run a trained network on inputs of a program and keep its streams and attention."""
-    ids, lengths = batched(program, inputs)
+def observe_transformer(net: Transformer, program: AltaProgram, texts: Sequence[str], layers: int) -> Observed:
+    """Run a trained network on texts and keep its streams and attention."""
+    ids, lengths = batched(program, [program.encode(text) for text in texts])
     start, seen = _observe(net, jnp.asarray(ids), jnp.asarray(lengths), layers)
     streams = np.concatenate([np.asarray(start)[:, None], np.asarray(seen.stream)], axis=1)
     return Observed(streams, np.asarray(seen.attention))
 
 
-def match_heads(program: AltaProgram, inputs: Inputs, seen: Observed) -> list[HeadMatch]:
+def match_heads(program: AltaProgram, texts: Sequence[str], seen: Observed) -> list[HeadMatch]:
     """Every head of the program beside the nearest head of the network."""
-    trace, inside = _meant(program, inputs)
+    trace, inside = _meant(program, texts)
     layers, heads = seen.attention.shape[1:3]
     costs, flat = np.ones((len(program.heads), layers * heads)), np.ones((len(program.heads), layers))
     for i, head in enumerate(program.heads):
@@ -110,11 +107,11 @@ def match_heads(program: AltaProgram, inputs: Inputs, seen: Observed) -> list[He
     return found
 
 
-def probe_variables(program: AltaProgram, inputs: Inputs, seen: Observed, seed: int = 0) -> list[VariableProbe]:
+def probe_variables(program: AltaProgram, texts: Sequence[str], seen: Observed, seed: int = 0) -> list[VariableProbe]:
     """Read every variable of the program off every layer of the network, by ridge regression to its values."""
-    trace, inside = _meant(program, inputs)
+    trace, inside = _meant(program, texts)
     layers, rng, found = seen.streams.shape[1], np.random.default_rng(seed), []
-    fitted = np.broadcast_to(np.arange(len(inputs))[:, None] % FOLDS == 0, inside.shape)[inside]
+    fitted = np.broadcast_to(np.arange(len(texts))[:, None] % FOLDS == 0, inside.shape)[inside]
     for layer in range(layers):
         stream = trace.streams[_at(layer, layers, len(trace.streams))]
         x = seen.streams[:, layer][inside]
@@ -138,8 +135,8 @@ def _probe(x: np.ndarray, y: np.ndarray, new: np.ndarray, wanted: np.ndarray) ->
     return float(np.mean(np.argmax(new @ weights, axis=1) == wanted))
 
 
-def _meant(program: AltaProgram, inputs: Inputs) -> tuple[AltaTrace, np.ndarray]:
-    trace = program.interpret(inputs)
+def _meant(program: AltaProgram, texts: Sequence[str]) -> tuple[AltaTrace, np.ndarray]:
+    trace = program.interpret([program.encode(text) for text in texts])
     return trace, np.arange(trace.streams[0][program.output].shape[1]) < trace.lengths[:, None]
 
 

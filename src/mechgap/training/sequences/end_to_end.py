@@ -128,11 +128,6 @@ def draw_bits(key: PRNGKeyArray, longest: int) -> tuple[Int[Array, " tokens"], I
     return jnp.concatenate([jnp.array([START], jnp.int32), bits]), length + 1
 
 
-def encode_bits(text: str) -> list[int]:
-    """Bits as the network reads them."""
-    return [START, *(int(bit) for bit in text)]
-
-
 def parity_logits(
     net: Transformer, ids: Int[Array, " tokens"], length: Int[Array, ""], layers: int
 ) -> Float[Array, " classes"]:
@@ -145,7 +140,7 @@ def predictions(nets: Transformer, texts: Sequence[str], size: ParitySize, toget
     """[seeds, texts]: the parity that every network answers."""
     ids = np.zeros((len(texts), size.test_length + 1), np.int32)
     for i, text in enumerate(texts):
-        ids[i, : len(text) + 1] = encode_bits(text)
+        ids[i, : len(text) + 1] = [START, *(int(bit) for bit in text)]
     lengths = np.array([len(text) + 1 for text in texts])
     found = []
     for start in range(0, len(texts), together):
