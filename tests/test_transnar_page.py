@@ -259,6 +259,7 @@ REFUSED = [
     (["both", "--html", "a.html", "--question", "bfs"], "three lines"),
     (["both", "--html", "no/a.html", *ASK], "Cannot write no/a.html: the folder no does not exist"),
     (["both", "--html", "plain", *ASK], "Cannot write plain: it is a folder"),
+    (["both", "--html", "/proc/a.html", *ASK], "Cannot write into /proc"),
     (["both", "--model", "transnar", *ASK], "--model chooses whom a page is about; give --html, too"),
     (["nothing", "--html", "a.html", *ASK], "holds neither a study nor trained text models"),
 ]

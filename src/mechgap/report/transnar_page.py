@@ -11,7 +11,7 @@ from mechgap.algorithms import text
 from mechgap.algorithms.text import Example, Question
 from mechgap.faithfulness.looking import Looked, cut, hits, look, right_tokens, with_mean
 from mechgap.report.page import PageData, render_page, script_json
-from mechgap.storage import check_folder, write_text
+from mechgap.storage import check_folder, writable_folder, write_text
 from mechgap.trace import Kind, Location, Variable
 from mechgap.training.transnar import TextModels
 
@@ -84,6 +84,7 @@ def check_page(out: str | Path) -> None:
     check_folder(out)
     if Path(out).is_dir():
         raise IsADirectoryError(f"Cannot write {out}: it is a folder. Give the name of a file, such as page.html.")
+    writable_folder(Path(out).parent)
 
 
 def page_data(looked: Looked) -> PageData:
