@@ -441,11 +441,13 @@ def transnar_answer(
     question: Annotated[
         str | None, typer.Option(help="Three lines, with \\n between them; by default, what comes from the terminal.")
     ] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write a page that shows where a model looks here.")] = None,
+    model: Annotated[str | None, typer.Option(help="Which model the page is about; by default transnar.")] = None,
 ) -> None:
     """Answer a question of CLRS-Text by every model in a folder, with the scores of each."""
     from mechgap.report.text_models import answer_and_print
 
-    answer_and_print(folder, question)
+    answer_and_print(folder, question, html, model)
 
 
 @transnar.command("demo")

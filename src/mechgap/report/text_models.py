@@ -13,6 +13,8 @@ from rich.table import Table
 from mechgap.algorithms import text
 from mechgap.algorithms.text import Example
 from mechgap.compiler import compile as compile_program
+from mechgap.faithfulness.looking import example_of
+from mechgap.report.transnar_page import check_page, looking_model, write_page
 from mechgap.training.transnar import CompiledReasoner, EvaluationConfig, SharedReasoner, TextModels
 from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers
 from mechgap.training.transnar.study import SCORES, load_study, places_of, read_study, run_study, scored_models
@@ -103,16 +105,31 @@ def algorithm_table(scores: Mapping[str, Mapping[str, Any]], size: int) -> Table
     return table
 
 
-def answer_and_print(folder: Path, question: str | None) -> None:
-    """The answers of all models in a folder to one question, and of its reasoner, with their scores."""
+def answer_and_print(folder: Path, question: str | None, html: Path | None = None, model: str | None = None) -> None:
+    """The answers of all models in a folder to one question, and of its reasoner, with their scores.
+
+    Args:
+        folder: of a study, or of one result.
+        question: by default, what comes from the terminal.
+        html: also write a page that shows where a model looks.
+        model: which one.
+    """
+    if html is not None:
+        check_page(html)
+    elif model is not None:
+        raise ValueError("--model chooses whom a page is about; give --html, too.")
     asked = sys.stdin.read() if question is None else question.replace("\\n", "\n")
-    asked = asked.rstrip("\n") + "\n"
-    right = text.right_answers([text.parse(asked)])[0]
-    parsed = text.parse(asked)
-    print_answers(load_study(folder), [Example(asked, right, parsed.algorithm, parsed.nodes)])
+    example = example_of(asked.rstrip("\n") + "\n")
+    done = load_study(folder)
+    if html is not None:
+        model = looking_model(done, model)
+    said = print_answers(done, [example])
+    if html is not None:
+        write_page(done, {name: answers[0] for name, answers in said.items()}, example, html, model)
+        Console().print(f"wrote {html}", highlight=False, markup=False)
 
 
-def print_answers(done: Mapping[str, TextModels], examples: Sequence[Example]) -> None:
+def print_answers(done: Mapping[str, TextModels], examples: Sequence[Example]) -> dict[str, list[str]]:
     """Questions, what every model answers, and the three scores."""
     console = Console(highlight=False)
     said = {n: answers(r.models[0], r.config, r.reasoners[0], examples) for n, r in done.items()}
@@ -129,6 +146,7 @@ def print_answers(done: Mapping[str, TextModels], examples: Sequence[Example]) -
             found = text.score(all_answers[number], example)
             table.add_row(name, _plain(all_answers[number]), *(f"{x:.2f}" for x in found))
         console.print(table)
+    return said
 
 
 def demo_and_print(folder: Path | None) -> None:

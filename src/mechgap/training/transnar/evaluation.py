@@ -126,11 +126,15 @@ def _by_room(examples: Sequence[Example], context: int) -> dict[tuple[int, int],
     """(room for a question, room for its answer) -> who fits there."""
     groups: dict[tuple[int, int], list[int]] = {}
     for place, example in enumerate(examples):
-        asked, said = 1 + len(text.encode(example.question)), 1 + len(text.encode(example.answer))
-        new = _room(said + said // 4 + 4, ANSWERS)
-        room = min(_room(asked, ROOMS), max(asked, context - new))
-        groups.setdefault((room, new), []).append(place)
+        groups.setdefault(room_for(example, context), []).append(place)
     return groups
+
+
+def room_for(example: Example, context: int) -> tuple[int, int]:
+    """Tokens for a question, and for its answer; few different ones, since each needs a program of its own."""
+    asked, said = 1 + len(text.encode(example.question)), 1 + len(text.encode(example.answer))
+    new = _room(said + said // 4 + 4, ANSWERS)
+    return min(_room(asked, ROOMS), max(asked, context - new)), new
 
 
 def _room(length: int, rooms: Sequence[int]) -> int:
