@@ -45,7 +45,8 @@ from mechgap.training.transnar.data import (
     load_groups,
     save_groups,
 )
-from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers, score_by_size, written
+from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers, written
+from mechgap.training.transnar.exam import score_by_size
 from mechgap.training.transnar.loop import Pair, initial_model, learns, loss_of
 from mechgap.training.transnar.reasoner import layer_steps, questions_asked, shuffled, standing_order
 from mechgap.training.transnar.study import PRESETS, load_study, read_study
@@ -373,13 +374,13 @@ def test_an_untrained_reasoner_answers_in_the_right_shape(reasoner: SharedReason
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_can_be_read(preset: str) -> None:
-    study = read_study(preset, {"reasoner.hidden": 24, "evaluation.count": 3, "seeds": 5})
+    study = read_study(preset, {"reasoner.hidden": 24, "evaluation.count": 3, "grad_clip": 5.0})
     assert study.reasoner.network.hidden == 24
     assert study.reasoner.network.hint_mode == "none"
     assert study.evaluation.count == 3
     assert {"transformer", "transnar"} <= set(study.models)
     for config in study.models.values():
-        assert config.seeds == 5
+        assert config.grad_clip == 5
         assert set(config.algorithms) <= set(study.reasoner.algorithms)
         assert max(config.sizes) <= max(study.reasoner.sizes)
 

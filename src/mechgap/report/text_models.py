@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,17 @@ from mechgap.algorithms.text import Example
 from mechgap.compiler import compile as compile_program
 from mechgap.training.transnar import CompiledReasoner, EvaluationConfig, SharedReasoner, TextModels
 from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers
-from mechgap.training.transnar.study import SCORES, load_study, places_of, read_study, run_study, scored_models
+from mechgap.training.transnar.study import (
+    COMPILED,
+    SCORES,
+    TRAINED,
+    load_study,
+    places_of,
+    read_study,
+    run_study,
+    scored_models,
+)
 
-COMPILED, SHARED = "compiled", "trained"
 DEMO = ("results", "transnar-demo")
 COMPILED_FRAMES = 64  # the most steps of an execution that a compiled reasoner has room for, and one more
 
@@ -26,13 +35,13 @@ def train_and_print(
     preset: str, models: str | None, folder: Path, reasoner: str, controls: str, changes: Mapping[str, Any]
 ) -> None:
     """Train what a study lacks, and print the scores."""
-    if reasoner not in (SHARED, COMPILED):
-        raise ValueError(f"The reasoner is {SHARED} or {COMPILED}; got {reasoner!r}.")
+    if reasoner not in (TRAINED, COMPILED):
+        raise ValueError(f"The reasoner is {TRAINED} or {COMPILED}; got {reasoner!r}.")
     study, console = read_study(preset, changes, _listed(models)), Console()
-    names = next(iter(study.models.values())).algorithms
-    exact = compiled_reasoner(names) if reasoner == COMPILED else None
+    if reasoner == COMPILED:
+        study = replace(study, looks_at=dict.fromkeys(study.models, COMPILED))
     chosen = _controls(controls)
-    done = run_study(study, folder, reasoner=exact, controls=chosen, watch=console.print)
+    done = run_study(study, folder, compiled=compiled_reasoner, controls=chosen, watch=console.print)
     print_scores({name: result.metrics[SCORES] for name, result in done.items()}, done)
 
 

@@ -111,6 +111,7 @@ def save_reasoner(path: str | Path, reasoner: Reasoner, dtype: str = FULL) -> No
         "specs": [[name, [asdict(v) for v in spec]] for name, spec in reasoner.slots.specs],
         "configs": configs,
         "frames": reasoner.frames,
+        "stand_ins": reasoner.stand_ins if isinstance(reasoner, SharedReasoner) else (),
         "programs": [one.name for one in reasoner.programs] if isinstance(reasoner, CompiledReasoner) else None,
     }
     _write(Path(path), named(reasoner), about, dtype if nets is None else FULL)
@@ -124,7 +125,8 @@ def load_reasoner(path: str | Path) -> Reasoner:
     if about["programs"] is None:
         slots, config = Slots(tuple(specs.items())), NetConfig(**about["configs"][""])
         net = eqx.filter_eval_shape(lambda key: SharedNet.init(slots, config, key=key), jax.random.key(0))
-        skeleton = SharedReasoner(net=net, frames=about["frames"])
+        stand_ins = tuple((unseen, other) for unseen, other in about.get("stand_ins", ()))
+        skeleton = SharedReasoner(net=net, frames=about["frames"], stand_ins=stand_ins)
     else:
         networks = {name: skeleton_of(spec, NetConfig(**about["configs"][name])) for name, spec in specs.items()}
         programs = tuple(program(name) for name in about["programs"])
