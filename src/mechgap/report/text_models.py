@@ -12,10 +12,13 @@ from rich.console import Console
 from rich.table import Table
 
 from mechgap.algorithms import text
+from mechgap.algorithms.inputs import nearest
 from mechgap.algorithms.text import Example
 from mechgap.compiler import compile as compile_program
 from mechgap.training.transnar import CompiledReasoner, EvaluationConfig, SharedReasoner, TextModels
 from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers
+from mechgap.training.transnar.exam import exam_for
+from mechgap.training.transnar.result import HALF
 from mechgap.training.transnar.study import (
     COMPILED,
     SCORES,
@@ -24,10 +27,13 @@ from mechgap.training.transnar.study import (
     places_of,
     read_study,
     run_study,
+    save_study,
     scored_models,
 )
 
 DEMO = ("results", "transnar-demo")
+DEMO_ASKED, DEMO_SHOWN = EvaluationConfig(sizes=(10, 12, 14), count=8), 3
+MOST_MIB = 16  # of what is kept beside the source for the demonstration
 COMPILED_FRAMES = 64  # the most steps of an execution that a compiled reasoner has room for, and one more
 
 
@@ -141,7 +147,7 @@ def print_answers(done: Mapping[str, TextModels], examples: Sequence[Example]) -
 
 
 def demo_and_print(folder: Path | None) -> None:
-    """Models that were trained before: eight questions of every algorithm at n = 10, 12 and 14, and their scores."""
+    """Models that were trained before: some questions of every algorithm at n = 10, 12 and 14, and their scores."""
     place = folder or demo_folder()
     if place is None:
         raise FileNotFoundError(
@@ -150,11 +156,29 @@ def demo_and_print(folder: Path | None) -> None:
             "Small ones take minutes on a CPU: mechgap transnar train --preset tiny"
         )
     done = load_study(place)
-    evaluation = EvaluationConfig(sizes=(10, 12, 14), count=8)
-    config = next(iter(done.values())).config
-    print_answers(done, [text.sample(name, 10, 1, seed=evaluation.seed)[0] for name in config.algorithms[:3]])
-    scores = {name: evaluate(result, evaluation) for name, result in done.items()}
-    print_scores(scores, done)
+    exam = exam_for(DEMO_ASKED, next(iter(done.values())).config.algorithms, place)
+    smallest = [e for e in exam.examples if e.length == DEMO_ASKED.sizes[0]]
+    print_answers(done, smallest[:: DEMO_ASKED.count][:DEMO_SHOWN])
+    print_scores({name: evaluate(result, DEMO_ASKED, exam=exam) for name, result in done.items()}, done)
+
+
+def pack_and_print(folder: Path, out: Path, models: str | None) -> None:
+    """Copy trained models, in half precision and with the questions of the demonstration, into a folder to keep."""
+    done = load_study(folder)
+    unknown = [name for name in _listed(models) if name not in done]
+    if unknown:
+        raise ValueError(f"{folder} has no model {unknown[0]!r}. {nearest(unknown[0], list(done))}")
+    chosen = {name: done[name] for name in _listed(models) or done}
+    if out.exists() and any(out.iterdir()):
+        raise ValueError(f"{out} holds something; give a folder that is new or empty.")
+    exam_for(DEMO_ASKED, next(iter(chosen.values())).config.algorithms, out)
+    size = save_study(out, chosen, HALF) / 2**20
+    if size > MOST_MIB:
+        raise ValueError(
+            f"{', '.join(chosen)} take {size:.1f} MiB in half precision, and {MOST_MIB} MiB may be kept beside the "
+            f"source. Train narrower ones (--set width=192), or pack fewer (--models). They are in {out}."
+        )
+    Console(highlight=False).print(f"packed {', '.join(chosen)} into {out}: {size:.1f} of at most {MOST_MIB} MiB")
 
 
 def demo_folder() -> Path | None:
