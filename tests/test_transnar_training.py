@@ -18,12 +18,11 @@ from mechgap.algorithms import algorithm, text
 from mechgap.cli import app
 from mechgap.compiler import compile as compile_program
 from mechgap.networks.cross_attention import Memory
-from mechgap.networks.slots import SharedNet
 from mechgap.report import text_models
 from mechgap.trace import Stage
 from mechgap.training.data import processed
 from mechgap.training.multi_task import MultiTaskConfig
-from mechgap.training.multi_task.pool import slots_of, sources_of
+from mechgap.training.multi_task.pool import sources_of
 from mechgap.training.transnar import (
     CompiledReasoner,
     EvaluationConfig,
@@ -50,24 +49,7 @@ from mechgap.training.transnar.exam import score_by_size
 from mechgap.training.transnar.loop import Pair, initial_model, learns, loss_of
 from mechgap.training.transnar.reasoner import layer_steps, questions_asked, shuffled, standing_order
 from mechgap.training.transnar.study import PRESETS, load_study, read_study
-
-SMALL = {
-    "algorithms": ("bfs", "minimum"),
-    "sizes": (4, 5),
-    "samples": 6,
-    "buckets": (64,),
-    "tokens": 256,
-    "steps": 6,
-    "warmup": 2,
-    "width": 8,
-    "layers": 2,
-    "heads": 2,
-    "hidden": 16,
-    "context": 64,
-    "max_position": 128,
-}
-CONFIG = TextTrainingConfig.from_settings(SMALL)
-PLAIN = replace(CONFIG, cross_attention="none")
+from small_text_models import CONFIG, PLAIN, SMALL, made_reasoner
 
 
 @pytest.fixture
@@ -77,16 +59,6 @@ def compile_well() -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", before)
-
-
-def made_reasoner(*names: str, frames: int = 4, hidden: int = 8) -> SharedReasoner:
-    """An untrained one: what must hold, holds for any weights."""
-    settings = {"algorithms": names, "hint_mode": "none", "frames": frames, "hidden": hidden}
-    config = MultiTaskConfig.from_settings({**settings, "processor": "triplet_gmpnn", "triplet_features": 2})
-    slots, rng = slots_of(sources_of(config)), np.random.default_rng(1)
-    shapes = eqx.filter_eval_shape(lambda key: SharedNet.init(slots, config.network, key=key), jax.random.key(0))
-    drawn = jax.tree.map(lambda x: jnp.asarray(0.5 * rng.normal(size=x.shape), jnp.float32), shapes)
-    return SharedReasoner(drawn, frames)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Text models in a terminal: train a study, ask its models, answer a question, show the demonstration."""
 
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ from mechgap.algorithms.text import Example
 from mechgap.compiler import compile as compile_program
 from mechgap.training.transnar import CompiledReasoner, EvaluationConfig, SharedReasoner, TextModels
 from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers
-from mechgap.training.transnar.exam import exam_for
+from mechgap.training.transnar.exam import exam_file, exam_for
 from mechgap.training.transnar.result import HALF
 from mechgap.training.transnar.study import (
     COMPILED,
@@ -171,7 +172,10 @@ def pack_and_print(folder: Path, out: Path, models: str | None) -> None:
     chosen = {name: done[name] for name in _listed(models) or done}
     if out.exists() and any(out.iterdir()):
         raise ValueError(f"{out} holds something; give a folder that is new or empty.")
-    exam_for(DEMO_ASKED, next(iter(chosen.values())).config.algorithms, out)
+    names = next(iter(chosen.values())).config.algorithms
+    exam_for(DEMO_ASKED, names, folder)
+    out.mkdir(parents=True, exist_ok=True)
+    shutil.copy(folder / exam_file(DEMO_ASKED, names), out)
     size = save_study(out, chosen, HALF) / 2**20
     if size > MOST_MIB:
         raise ValueError(

@@ -31,12 +31,16 @@ class Exam:
 def exam_for(config: EvaluationConfig, algorithms: Iterable[str], folder: str | Path | None = None) -> Exam:
     """The questions of an evaluation; read from a file of the folder where they have been drawn before."""
     names = list(algorithms)
-    what = ["exam", names, config.sizes, config.count, config.seed]
 
     def draw() -> list[Example]:
         return [e for n in config.sizes for name in names for e in text.sample(name, n, config.count, seed=config.seed)]
 
-    return _kept(what, draw, folder)
+    return _kept(exam_file(config, names), draw, folder)
+
+
+def exam_file(config: EvaluationConfig, algorithms: Iterable[str]) -> str:
+    """The name of the file that the questions of an evaluation are kept in."""
+    return _file(["exam", list(algorithms), config.sizes, config.count, config.seed])
 
 
 def growing_exam(
@@ -55,7 +59,7 @@ def growing_exam(
                 found += some
         return sorted(found, key=lambda e: e.length)
 
-    return _kept(["growing", names, config.sizes, config.count, config.seed, context], draw, folder)
+    return _kept(_file(["growing", names, config.sizes, config.count, config.seed, context]), draw, folder)
 
 
 def tokens_of(example: Example) -> tuple[int, int]:
@@ -63,8 +67,12 @@ def tokens_of(example: Example) -> tuple[int, int]:
     return 1 + len(text.encode(example.question)), 1 + len(text.encode(example.answer))
 
 
-def _kept(what: list, draw: Callable[[], list[Example]], folder: str | Path | None) -> Exam:
-    path = None if folder is None else Path(folder) / f"{hashed_name('exam', json.dumps(what))}.json"
+def _file(what: list) -> str:
+    return f"{hashed_name('exam', json.dumps(what))}.json"
+
+
+def _kept(file: str, draw: Callable[[], list[Example]], folder: str | Path | None) -> Exam:
+    path = None if folder is None else Path(folder) / file
     if path is not None and path.exists():
         kept = json.loads(path.read_text())
         return Exam([Example(**one) for one in kept["examples"]], kept["exact"])

@@ -6,6 +6,7 @@ a program was compiled into; it feeds its own hints back and is told how long an
 """
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -346,8 +347,9 @@ class CompiledReasoner(Reasoner):
 def stand_in(slots: Slots, unseen: str) -> str:
     """Which of its algorithms a network is told that a question about another one is about.
 
-    One that has all of its inputs, and as few more as possible; the first of several. What the network then computes is
-    that other algorithm, on the question's data.
+    One that has all of its inputs and as few more as possible; of several, one whose executions are written down in
+    variables most like its own: weights matter to Prim's algorithm and to Bellman and Ford's, not to breadth-first
+    search. What the network then computes is that other algorithm, on the question's data.
     """
     needed = {_look(v) for v in algorithm(unseen).spec.at(Stage.INPUT)}
     more = {name: {_look(v) for v in spec.at(Stage.INPUT)} for name, spec in slots.specs}
@@ -358,7 +360,12 @@ def stand_in(slots: Slots, unseen: str) -> str:
             f"The reasoner never saw {unseen!r}, and none of its algorithms has all of its inputs ({inputs}), so that "
             f"none can stand in for it. It knows {', '.join(slots.algorithms)}."
         )
-    return min(fitting, key=lambda name: len(more[name] - needed))
+    own = _hints(unseen)
+    return min(fitting, key=lambda name: (len(more[name] - needed), -(_hints(name) & own).total()))
+
+
+def _hints(name: str) -> Counter:
+    return Counter((v.location, v.kind) for v in algorithm(name).spec.at(Stage.HINT))
 
 
 def _look(variable: Variable) -> tuple[str, ...]:
