@@ -210,8 +210,10 @@ def unseen(results: Results) -> Found:
         for n in results.sizes(mine)
         if some
     ]
-    models = ["transformer", "transnar", mine]
-    return lines, list(by_algorithm(results, models, never))
+    told = results.models[mine]["manifest"]["stand_ins"]
+    rows = tuple((name, told[name]) for name in never)
+    shown = list(by_algorithm(results, ["transformer", "transnar", mine], never))
+    return lines, [Details("What the reasoner is told", ("asked about", "told"), rows), *shown]
 
 
 def distillation(results: Results) -> Found:

@@ -34,7 +34,7 @@ from mechgap.training.transnar.data import (
     draw_groups,
     in_batches,
 )
-from mechgap.training.transnar.reasoner import Asked, Part, Reasoner, shuffled
+from mechgap.training.transnar.reasoner import Asked, Part, Reasoner, SharedReasoner, shuffled
 from mechgap.training.transnar.result import TextModels, finished, load_text_models, save_text_models
 from mechgap.training.weights import named
 
@@ -112,6 +112,7 @@ def train_text_models(
             "parameters": parameter_count(models[0]),
             "steps": len(trained[0].losses),
             "questions": sum(len(rows) for rows in corpus.train.values()),
+            "stand_ins": dict(reasoner.stand_ins) if isinstance(reasoner, SharedReasoner) else {},
             "times": {"draw_s": round(drawn, 3), "train_s": [round(one.seconds, 3) for one in trained]},
         },
     )
