@@ -33,7 +33,7 @@ from mechgap.training.transnar.study import (
 )
 
 DEMO = ("results", "transnar-demo")
-DEMO_ASKED, DEMO_SHOWN = EvaluationConfig(sizes=(10, 12, 14), count=8), 3
+DEMO_ASKED, DEMO_SHOWN = EvaluationConfig(sizes=(10, 12, 14), count=4), 3
 MOST_MIB = 16  # of what is kept beside the source for the demonstration
 COMPILED_FRAMES = 64  # the most steps of an execution that a compiled reasoner has room for, and one more
 

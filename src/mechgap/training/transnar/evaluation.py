@@ -121,13 +121,13 @@ def _memory(reasoner: Reasoner, asked: Asked, layers: int | None, of_another: bo
 
 
 def _by_room(examples: Sequence[Example], context: int) -> dict[tuple[int, int], list[int]]:
-    """(room for a question, room for its answer) -> who fits there."""
+    """(room for a question, room for its answer) -> who fits there. All answers get as much room as the longest."""
     groups: dict[tuple[int, int], list[int]] = {}
-    for place, example in enumerate(examples):
-        asked, said = tokens_of(example)
-        wanted = _room(said + said // 4 + 4, ANSWERS)
+    lengths = [tokens_of(example) for example in examples]
+    longest = _room(max(said + said // 4 + 4 for _, said in lengths), ANSWERS)
+    for place, (asked, said) in enumerate(lengths):
         # Near the end of the context an answer gets what is left; a right one fits, or the question is refused later.
-        fitting = [new for new in (wanted, *reversed(ANSWERS)) if said <= new <= context - asked]
+        fitting = [new for new in (longest, *reversed(ANSWERS)) if said <= new <= context - asked]
         new = fitting[0] if fitting else max(said, context - asked)
         groups.setdefault((max(asked, min(_room(asked, ROOMS), context - new)), new), []).append(place)
     return groups
