@@ -2,8 +2,9 @@
 
 import shutil
 import sys
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from mechgap.algorithms.inputs import nearest
 from mechgap.algorithms.text import Example
 from mechgap.compiler import compile as compile_program
 from mechgap.training.transnar import CompiledReasoner, EvaluationConfig, SharedReasoner, TextModels
-from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers
-from mechgap.training.transnar.exam import exam_file, exam_for
+from mechgap.training.transnar.evaluation import CONTROLS, answers, reasoner_answers
+from mechgap.training.transnar.exam import Scores, exam_file, exam_for, score_by_size
 from mechgap.training.transnar.result import HALF
 from mechgap.training.transnar.study import (
     COMPILED,
@@ -33,7 +34,8 @@ from mechgap.training.transnar.study import (
 )
 
 DEMO = ("results", "transnar-demo")
-DEMO_ASKED, DEMO_SHOWN = EvaluationConfig(sizes=(10, 12, 14), count=4), 3
+AS_TRAINED = "as trained"
+DEMO_ASKED, DEMO_SHOWN = EvaluationConfig(sizes=(10, 12, 14), count=3), 3
 MOST_MIB = 16  # of what is kept beside the source for the demonstration
 COMPILED_FRAMES = 64  # the most steps of an execution that a compiled reasoner has room for, and one more
 
@@ -111,7 +113,7 @@ def algorithm_table(scores: Mapping[str, Mapping[str, Any]], size: int) -> Table
     for name, floor in floors.items():
         cells = []
         for found in scores.values():
-            runs = found["models"]["as trained"]
+            runs = found["models"][AS_TRAINED]
             rows = [row for run in runs for row in run["by_size"][str(size)] if row["name"] == name]
             clrs, shape = (100 * np.mean([row[key] for row in rows]) for key in ("clrs", "shape"))
             cells.append(f"{clrs:.1f} ({shape:.0f})" if rows else "")
@@ -130,11 +132,16 @@ def answer_and_print(folder: Path, question: str | None) -> None:
 
 def print_answers(done: Mapping[str, TextModels], examples: Sequence[Example]) -> None:
     """Questions, what every model answers, and the three scores."""
+    print_said({n: answers(r.models[0], r.config, r.reasoners[0], examples) for n, r in done.items()}, done, examples)
+
+
+def print_said(said: Mapping[str, Sequence[str]], done: Mapping[str, TextModels], examples: Sequence[Example]) -> None:
+    """Questions with the answers of models, and of their reasoner."""
     console = Console(highlight=False)
-    said = {n: answers(r.models[0], r.config, r.reasoners[0], examples) for n, r in done.items()}
     reasoner = next((r.reasoners[0] for r in done.values() if isinstance(r.reasoners[0], SharedReasoner)), None)
     if reasoner is not None and all(e.algorithm in reasoner.algorithms for e in examples):
-        said["reasoner"] = reasoner_answers(reasoner, [text.parse(e.question) for e in examples], len(examples))
+        own = reasoner_answers(reasoner, [text.parse(e.question) for e in examples], len(examples))
+        said = {**said, "reasoner": own}
     for number, example in enumerate(examples):
         console.print(example.question.rstrip(), markup=False)
         table = Table(show_edge=False)
@@ -149,7 +156,7 @@ def print_answers(done: Mapping[str, TextModels], examples: Sequence[Example]) -
 
 def demo_and_print(folder: Path | None) -> None:
     """Models that were trained before: some questions of every algorithm at n = 10, 12 and 14, and their scores."""
-    place = folder or demo_folder()
+    place, console = folder or demo_folder(), Console()
     if place is None:
         raise FileNotFoundError(
             "The demonstration needs trained models, which are not part of this version. Train them on an accelerator "
@@ -158,9 +165,21 @@ def demo_and_print(folder: Path | None) -> None:
         )
     done = load_study(place)
     exam = exam_for(DEMO_ASKED, next(iter(done.values())).config.algorithms, place)
-    smallest = [e for e in exam.examples if e.length == DEMO_ASKED.sizes[0]]
-    print_answers(done, smallest[:: DEMO_ASKED.count][:DEMO_SHOWN])
-    print_scores({name: evaluate(result, DEMO_ASKED, exam=exam) for name, result in done.items()}, done)
+    shown = [i for i, e in enumerate(exam.examples) if e.length == DEMO_ASKED.sizes[0]][:: DEMO_ASKED.count]
+    said, scores = {}, {}
+    for name, result in done.items():
+        console.print(f"{name} answers {len(exam.examples)} questions ...")
+        began = time.perf_counter()
+        said[name] = answers(result.models[0], result.config, result.reasoners[0], exam.examples, DEMO_ASKED)
+        found = Scores(score_by_size(said[name], exam.examples), time.perf_counter() - began)
+        scores[name] = {
+            "evaluation": asdict(DEMO_ASKED),
+            "models": {AS_TRAINED: [found.as_json()]},
+            "exact": exam.exact,
+        }
+    few = shown[:DEMO_SHOWN]
+    print_said({n: [a[i] for i in few] for n, a in said.items()}, done, [exam.examples[i] for i in few])
+    print_scores(scores, done)
 
 
 def pack_and_print(folder: Path, out: Path, models: str | None) -> None:
@@ -212,4 +231,4 @@ def _controls(names: str) -> list[str]:
     unknown = [name for name in chosen if name not in CONTROLS]
     if unknown:
         raise ValueError(f"Ways to ask are {', '.join(map(repr, CONTROLS))}, or all; got {unknown[0]!r}.")
-    return chosen if "as trained" in chosen else ["as trained", *chosen]
+    return chosen if AS_TRAINED in chosen else [AS_TRAINED, *chosen]

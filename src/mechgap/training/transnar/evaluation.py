@@ -78,7 +78,8 @@ def answers(
     questions = [] if reasoner is None else [text.parse(e.question) for e in examples]
     nodes = max((q.nodes for q in questions), default=1)
     for (room, new), places in _by_room(examples, config.context).items():
-        size = max(1, min(evaluation.together, TOKENS_AT_ONCE // (room + new), PAIRS_AT_ONCE // nodes**2))
+        most = max(1, min(evaluation.together, TOKENS_AT_ONCE // (room + new), PAIRS_AT_ONCE // nodes**2))
+        size = min(most, 1 << (len(places) - 1).bit_length())  # few sizes, too, and little that is thrown away
         order = rng.permutation(places)  # neighbours are questions of any kind, which the shuffled control needs
         for start in range(0, len(order), size):
             rows = np.resize(order[start : start + size], size)
