@@ -416,7 +416,7 @@ BAD = [
     ({"schedule": "linear"}, "schedule must be one of 'constant', 'cosine'; got 'linear'"),
     ({"train_reasoner": "first"}, "train_reasoner must be one of 'none', 'last', 'all'; got 'first'"),
     ({"train_reasoner": "last", "reads": "per_layer"}, 'train_reasoner = "last" needs reads = "final"'),
-    ({"cross_attention": "none", "memory": "shuffled"}, "leave train_reasoner and memory out"),
+    ({"cross_attention": "none", "memory": "shuffled"}, "leave train_reasoner, memory and unseen out"),
     ({"train_share": 0.0}, "train_share must be above 0 and at most 1; got 0.0"),
     ({"samples": 0}, "samples must be a whole number of at least 1; got 0"),
     ({"learning_rate": -1.0}, "learning_rate must be above 0"),
