@@ -42,7 +42,7 @@ def reasoner() -> SharedReasoner:
 @pytest.fixture(scope="module")
 def exact() -> CompiledReasoner:
     names = ("bfs", "minimum")
-    return CompiledReasoner.of({n: compile_program(n, hidden=16, max_nodes=8, certify="none") for n in names}, frames=8)
+    return CompiledReasoner.of({n: compile_program(n, hidden=64, max_nodes=8, certify="none") for n in names}, frames=8)
 
 
 # States that are kept
