@@ -406,7 +406,9 @@ AskedHow = Annotated[
 
 @transnar.command("train")
 def transnar_train(
-    preset: Annotated[str, typer.Option(help="tiny (minutes on a CPU), demo, h200, paper, or a TOML file.")] = "tiny",
+    preset: Annotated[
+        str, typer.Option(help="tiny or quick (minutes on a CPU), demo, h200, paper, or a TOML file.")
+    ] = "tiny",
     models: Annotated[str | None, typer.Option(help="Only these of the preset, e.g. transformer,transnar.")] = None,
     folder: Annotated[Path, typer.Option(help="For results; what is finished is not repeated.")] = Path(
         "runs/transnar"
@@ -448,6 +450,18 @@ def transnar_answer(
     from mechgap.report.text_models import answer_and_print
 
     answer_and_print(folder, question, html, model)
+
+
+@transnar.command("pack")
+def transnar_pack(
+    folder: TransNARFolder,
+    out: Annotated[Path, typer.Argument(help="A new folder, e.g. results/transnar-demo.")],
+    models: Annotated[str | None, typer.Option(help="Only these, e.g. transformer,transnar.")] = None,
+) -> None:
+    """Copy trained models in half precision, small enough to be kept beside the source."""
+    from mechgap.report.text_models import pack_and_print
+
+    pack_and_print(folder, out, models)
 
 
 @transnar.command("demo")
