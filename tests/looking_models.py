@@ -1,13 +1,11 @@
 """Untrained text models that look at an untrained reasoner through open gates."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import equinox as eqx
 import jax
 
-from mechgap.training.transnar import TextModels, TextTrainingConfig, save_text_models
+from mechgap.training.transnar import TextModels, TextTrainingConfig
 from mechgap.training.transnar.loop import initial_model
 from test_transnar_training import made_reasoner
 
@@ -34,10 +32,3 @@ def plain() -> TextModels:
     """The Transformer."""
     config = replace(CONFIG, cross_attention="none")
     return TextModels(config, (initial_model(config, None, 0),), (None,), {"loss": [1.0]}, MANIFEST)
-
-
-def save_study(folder: Path, models: dict[str, TextModels]) -> None:
-    """A study as training leaves it."""
-    for name, result in models.items():
-        save_text_models(folder / name, result)
-    (folder / "study.json").write_text(json.dumps({"study": "made", "models": {name: name for name in models}}))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from looking_models import CONFIG, looking, plain, save_study
+from looking_models import CONFIG, looking, plain
 from mechgap.algorithms import text
 from mechgap.cli import app
 from mechgap.faithfulness.looking import Looked, _memory, hits, look, right_tokens
@@ -23,6 +23,7 @@ from mechgap.training.transnar import TextModels
 from mechgap.training.transnar.data import positions_for
 from mechgap.training.transnar.evaluation import answers, room_for
 from mechgap.training.transnar.reasoner import questions_asked
+from mechgap.training.transnar.study import save_study
 
 BFS = "bfs:\ns: 0, A: [[1 1 0 0], [1 1 1 0], [0 1 1 0], [0 0 0 1]]\npi:\n"
 RIGHT = "[0 0 1 3]\n\n"
