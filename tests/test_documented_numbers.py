@@ -63,3 +63,12 @@ def test_rates_of_tracing() -> None:
         ratios = (f"{row[ours] / row[f'reference_{ours}']:.0f}x" for ours in ("trace", "draw"))
         label = [row["algorithm"], str(row["nodes"]), str(row["batch"])]
         assert said == [*label, a, b, next(ratios), c, d, next(ratios), f"{row['device']:,.0f}"]
+
+
+def test_heads_of_transformers_that_learned_parity() -> None:
+    shown = rows("docs/learnability.md")
+    for network in ("relative_8", "relative_8_shared", "absolute_8", "absolute_8_shared"):
+        programs = json.loads((ROOT / "results/alta" / network / "gap.json").read_text())["0"]
+        heads = [programs[name]["heads"] for name in ("parity_sum_mod_2", "parity_sequential_relative")]
+        assert shown[network] == [f"{min(head['distance'] for head in some):.2f}" for some in heads]
+        assert shown["uniform attention"] == [f"{some[0]['uniform']:.2f}" for some in heads]

@@ -19,7 +19,14 @@ import mechgap as mg
 from mechgap.cli import app
 from mechgap.faithfulness import sequence_study, sequences
 from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
-from mechgap.faithfulness.sequence_study import measured_texts, run_missing, run_sequence_study
+from mechgap.faithfulness.sequence_study import (
+    PROGRAMS,
+    measured_texts,
+    parity_program,
+    run_missing,
+    run_sequence_study,
+    with_start,
+)
 from mechgap.faithfulness.sequences import Observed, match_heads, observe_transformer, probe_variables
 from mechgap.networks.encoder_decoder import EncoderDecoder
 from mechgap.networks.transformer import Transformer, TransformerConfig, TransformerSize, run_batch, run_layers
@@ -39,7 +46,7 @@ from mechgap.report.paper.alta import alta_items, alta_table, printed_numbers, r
 from mechgap.report.paper.document import document
 from mechgap.training.checkpoint import write_json
 from mechgap.training.many import Recipe, Trained, train_many
-from mechgap.training.sequences.end_to_end import ParitySize, draw_bits, parity_logits, predictions, train_parity
+from mechgap.training.sequences.end_to_end import START, ParitySize, draw_bits, parity_logits, predictions, train_parity
 from mechgap.training.sequences.probed import Executions, ProbedSize, run_probed, train_probed
 from mechgap.training.sequences.rules import RULES
 from mechgap.training.sequences.scan import BEGIN, END, Commands, ScanSize, action_logits, scan_right, train_scan
@@ -388,6 +395,14 @@ def test_the_gap_of_a_transformer(small_parity: tuple) -> None:
     probes = {(p.variable, p.layer): p for p in probe_variables(program, texts, seen)}
     assert probes["done", 0].accuracy == 1.0  # START is a token of its own
     assert all(p.control < p.accuracy + 0.2 for p in probes.values())
+
+
+def test_programs_are_compared_on_texts_as_the_networks_know_them() -> None:
+    for name in PROGRAMS:
+        program = with_start(parity_program(name, 8))
+        for text in ("1", "0110", "11101011"):
+            assert program.encode(text) == [START, *(int(bit) for bit in text)]
+            assert program.solve(text) == str(text.count("1") % 2)
 
 
 def test_the_compiled_network_has_no_gap() -> None:

@@ -18,12 +18,11 @@ from mechgap.algorithms import algorithm, text
 from mechgap.cli import app
 from mechgap.compiler import compile as compile_program
 from mechgap.networks.cross_attention import Memory
-from mechgap.networks.slots import SharedNet
 from mechgap.report import text_models
 from mechgap.trace import Stage
 from mechgap.training.data import processed
 from mechgap.training.multi_task import MultiTaskConfig
-from mechgap.training.multi_task.pool import slots_of, sources_of
+from mechgap.training.multi_task.pool import sources_of
 from mechgap.training.transnar import (
     CompiledReasoner,
     EvaluationConfig,
@@ -45,28 +44,12 @@ from mechgap.training.transnar.data import (
     load_groups,
     save_groups,
 )
-from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers, score_by_size, written
+from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers, written
+from mechgap.training.transnar.exam import score_by_size
 from mechgap.training.transnar.loop import Pair, initial_model, learns, loss_of
 from mechgap.training.transnar.reasoner import layer_steps, questions_asked, shuffled, standing_order
 from mechgap.training.transnar.study import PRESETS, load_study, read_study
-
-SMALL = {
-    "algorithms": ("bfs", "minimum"),
-    "sizes": (4, 5),
-    "samples": 6,
-    "buckets": (64,),
-    "tokens": 256,
-    "steps": 6,
-    "warmup": 2,
-    "width": 8,
-    "layers": 2,
-    "heads": 2,
-    "hidden": 16,
-    "context": 64,
-    "max_position": 128,
-}
-CONFIG = TextTrainingConfig.from_settings(SMALL)
-PLAIN = replace(CONFIG, cross_attention="none")
+from small_text_models import CONFIG, PLAIN, SMALL, made_reasoner
 
 
 @pytest.fixture
@@ -76,16 +59,6 @@ def compile_well() -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", before)
-
-
-def made_reasoner(*names: str, frames: int = 4, hidden: int = 8) -> SharedReasoner:
-    """An untrained one: what must hold, holds for any weights."""
-    settings = {"algorithms": names, "hint_mode": "none", "frames": frames, "hidden": hidden}
-    config = MultiTaskConfig.from_settings({**settings, "processor": "triplet_gmpnn", "triplet_features": 2})
-    slots, rng = slots_of(sources_of(config)), np.random.default_rng(1)
-    shapes = eqx.filter_eval_shape(lambda key: SharedNet.init(slots, config.network, key=key), jax.random.key(0))
-    drawn = jax.tree.map(lambda x: jnp.asarray(0.5 * rng.normal(size=x.shape), jnp.float32), shapes)
-    return SharedReasoner(drawn, frames)
 
 
 @pytest.fixture(scope="module")
@@ -373,13 +346,13 @@ def test_an_untrained_reasoner_answers_in_the_right_shape(reasoner: SharedReason
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_can_be_read(preset: str) -> None:
-    study = read_study(preset, {"reasoner.hidden": 24, "evaluation.count": 3, "seeds": 5})
+    study = read_study(preset, {"reasoner.hidden": 24, "evaluation.count": 3, "grad_clip": 5.0})
     assert study.reasoner.network.hidden == 24
     assert study.reasoner.network.hint_mode == "none"
     assert study.evaluation.count == 3
     assert {"transformer", "transnar"} <= set(study.models)
     for config in study.models.values():
-        assert config.seeds == 5
+        assert config.grad_clip == 5
         assert set(config.algorithms) <= set(study.reasoner.algorithms)
         assert max(config.sizes) <= max(study.reasoner.sizes)
 
@@ -443,7 +416,7 @@ BAD = [
     ({"schedule": "linear"}, "schedule must be one of 'constant', 'cosine'; got 'linear'"),
     ({"train_reasoner": "first"}, "train_reasoner must be one of 'none', 'last', 'all'; got 'first'"),
     ({"train_reasoner": "last", "reads": "per_layer"}, 'train_reasoner = "last" needs reads = "final"'),
-    ({"cross_attention": "none", "memory": "shuffled"}, "leave train_reasoner and memory out"),
+    ({"cross_attention": "none", "memory": "shuffled"}, "leave train_reasoner, memory and unseen out"),
     ({"train_share": 0.0}, "train_share must be above 0 and at most 1; got 0.0"),
     ({"samples": 0}, "samples must be a whole number of at least 1; got 0"),
     ({"learning_rate": -1.0}, "learning_rate must be above 0"),

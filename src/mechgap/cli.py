@@ -408,7 +408,9 @@ AskedHow = Annotated[
 
 @transnar.command("train")
 def transnar_train(
-    preset: Annotated[str, typer.Option(help="tiny (minutes on a CPU), demo, h200, paper, or a TOML file.")] = "tiny",
+    preset: Annotated[
+        str, typer.Option(help="tiny or quick (minutes on a CPU), demo, h200, paper, or a TOML file.")
+    ] = "tiny",
     models: Annotated[str | None, typer.Option(help="Only these of the preset, e.g. transformer,transnar.")] = None,
     folder: Annotated[Path, typer.Option(help="For results; what is finished is not repeated.")] = Path(
         "runs/transnar"
@@ -443,11 +445,25 @@ def transnar_answer(
     question: Annotated[
         str | None, typer.Option(help="Three lines, with \\n between them; by default, what comes from the terminal.")
     ] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write a page that shows where a model looks here.")] = None,
+    model: Annotated[str | None, typer.Option(help="Which model the page is about; by default transnar.")] = None,
 ) -> None:
     """Answer a question of CLRS-Text by every model in a folder, with the scores of each."""
     from mechgap.report.text_models import answer_and_print
 
-    answer_and_print(folder, question)
+    answer_and_print(folder, question, html, model)
+
+
+@transnar.command("pack")
+def transnar_pack(
+    folder: TransNARFolder,
+    out: Annotated[Path, typer.Argument(help="A new folder, e.g. results/transnar-demo.")],
+    models: Annotated[str | None, typer.Option(help="Only these, e.g. transformer,transnar.")] = None,
+) -> None:
+    """Copy trained models in half precision, small enough to be kept beside the source."""
+    from mechgap.report.text_models import pack_and_print
+
+    pack_and_print(folder, out, models)
 
 
 @transnar.command("demo")

@@ -1,10 +1,7 @@
 """What the page's scripts are given: rounded numbers as JSON, and attention and hints as compressed bytes."""
 
-import base64
-import gzip
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,28 +12,11 @@ from mechgap.faithfulness.clusters import COLOUR_SHARE
 from mechgap.faithfulness.mechanistic_gap import Gap
 from mechgap.report.gap_tables import Analysis
 from mechgap.report.gap_words import in_order, label_of, scores
+from mechgap.report.page import PageData
 from mechgap.trace import Kind, Location, Spec, Variable
 
 DIGITS = 5  # significant; more than any pixel shows
 SPREAD = (0.05, 0.95)  # of the networks lie between these
-TYPES = {"uint8": np.uint8, "int16": np.int16, "float32": np.float32}
-
-
-@dataclass
-class PageData:
-    """Values for the scripts, and the arrays they refer to by name."""
-
-    values: dict[str, Any] = field(default_factory=dict)
-    blobs: dict[str, str] = field(default_factory=dict)
-
-    def keep(self, name: str, x: np.ndarray) -> dict[str, Any]:
-        """Store an array, gzipped and in base64; the answer is what a script needs to find it."""
-        kind = next((k for k, t in TYPES.items() if x.dtype == t), None)
-        if kind is None:
-            raise TypeError(f"The page reads {', '.join(TYPES)}; {name} is {x.dtype}.")
-        packed = gzip.compress(np.ascontiguousarray(x).tobytes(), compresslevel=9, mtime=0)
-        self.blobs[name] = base64.b64encode(packed).decode()
-        return {"blob": name, "type": kind, "shape": list(x.shape)}
 
 
 def page_data(runs: Sequence[Analysis]) -> PageData:

@@ -29,7 +29,7 @@ from mechgap.report.page import render_page, script_json
 from mechgap.report.result_folder import CONFIG, HISTORY, MANIFEST, ResultFolder, read_folder
 from mechgap.storage import check_folder, write_text
 
-SCRIPTS = ("core", "charts", "scatter", "viewer_draw", "viewer", "heat", "start")
+SCRIPTS = ("page_base/arrays", "core", "charts", "scatter", "page_base/graph", "viewer_draw", "viewer", "heat", "start")
 FEW = 16  # networks; below this the page warns of its intervals
 CONTENTS = {
     "headline": "Headline",

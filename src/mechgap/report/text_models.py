@@ -1,7 +1,10 @@
 """Text models in a terminal: train a study, ask its models, answer a question, show the demonstration."""
 
+import shutil
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,14 +14,31 @@ from rich.console import Console
 from rich.table import Table
 
 from mechgap.algorithms import text
+from mechgap.algorithms.inputs import nearest
 from mechgap.algorithms.text import Example
 from mechgap.compiler import compile as compile_program
+from mechgap.faithfulness.looking import example_of
+from mechgap.report.transnar_page import check_page, looking_model, write_page
 from mechgap.training.transnar import CompiledReasoner, EvaluationConfig, SharedReasoner, TextModels
-from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers
-from mechgap.training.transnar.study import SCORES, load_study, places_of, read_study, run_study, scored_models
+from mechgap.training.transnar.evaluation import CONTROLS, answers, reasoner_answers
+from mechgap.training.transnar.exam import Scores, exam_file, exam_for, score_by_size
+from mechgap.training.transnar.result import HALF
+from mechgap.training.transnar.study import (
+    COMPILED,
+    SCORES,
+    TRAINED,
+    load_study,
+    places_of,
+    read_study,
+    run_study,
+    save_study,
+    scored_models,
+)
 
-COMPILED, SHARED = "compiled", "trained"
 DEMO = ("results", "transnar-demo")
+AS_TRAINED = "as trained"
+DEMO_ASKED, DEMO_SHOWN = EvaluationConfig(sizes=(10, 12, 14), count=3), 3
+MOST_MIB = 16  # of what is kept beside the source for the demonstration
 COMPILED_FRAMES = 64  # the most steps of an execution that a compiled reasoner has room for, and one more
 
 
@@ -26,13 +46,13 @@ def train_and_print(
     preset: str, models: str | None, folder: Path, reasoner: str, controls: str, changes: Mapping[str, Any]
 ) -> None:
     """Train what a study lacks, and print the scores."""
-    if reasoner not in (SHARED, COMPILED):
-        raise ValueError(f"The reasoner is {SHARED} or {COMPILED}; got {reasoner!r}.")
+    if reasoner not in (TRAINED, COMPILED):
+        raise ValueError(f"The reasoner is {TRAINED} or {COMPILED}; got {reasoner!r}.")
     study, console = read_study(preset, changes, _listed(models)), Console()
-    names = next(iter(study.models.values())).algorithms
-    exact = compiled_reasoner(names) if reasoner == COMPILED else None
+    if reasoner == COMPILED:
+        study = replace(study, looks_at=dict.fromkeys(study.models, COMPILED))
     chosen = _controls(controls)
-    done = run_study(study, folder, reasoner=exact, controls=chosen, watch=console.print)
+    done = run_study(study, folder, compiled=compiled_reasoner, controls=chosen, watch=console.print)
     print_scores({name: result.metrics[SCORES] for name, result in done.items()}, done)
 
 
@@ -95,7 +115,7 @@ def algorithm_table(scores: Mapping[str, Mapping[str, Any]], size: int) -> Table
     for name, floor in floors.items():
         cells = []
         for found in scores.values():
-            runs = found["models"]["as trained"]
+            runs = found["models"][AS_TRAINED]
             rows = [row for run in runs for row in run["by_size"][str(size)] if row["name"] == name]
             clrs, shape = (100 * np.mean([row[key] for row in rows]) for key in ("clrs", "shape"))
             cells.append(f"{clrs:.1f} ({shape:.0f})" if rows else "")
@@ -103,22 +123,45 @@ def algorithm_table(scores: Mapping[str, Mapping[str, Any]], size: int) -> Table
     return table
 
 
-def answer_and_print(folder: Path, question: str | None) -> None:
-    """The answers of all models in a folder to one question, and of its reasoner, with their scores."""
+def answer_and_print(folder: Path, question: str | None, html: Path | None = None, model: str | None = None) -> None:
+    """The answers of all models in a folder to one question, and of its reasoner, with their scores.
+
+    Args:
+        folder: of a study, or of one result.
+        question: by default, what comes from the terminal.
+        html: also write a page that shows where a model looks.
+        model: which one.
+    """
+    if html is not None:
+        check_page(html)
+    elif model is not None:
+        raise ValueError("--model chooses whom a page is about; give --html, too.")
     asked = sys.stdin.read() if question is None else question.replace("\\n", "\n")
-    asked = asked.rstrip("\n") + "\n"
-    right = text.right_answers([text.parse(asked)])[0]
-    parsed = text.parse(asked)
-    print_answers(load_study(folder), [Example(asked, right, parsed.algorithm, parsed.nodes)])
+    example = example_of(asked.rstrip("\n") + "\n")
+    done = load_study(folder)
+    if html is not None:
+        model = looking_model(done, model)
+    said = print_answers(done, [example])
+    if html is not None:
+        write_page(done, {name: answers[0] for name, answers in said.items()}, example, html, model)
+        Console().print(f"wrote {html}", highlight=False, markup=False)
 
 
-def print_answers(done: Mapping[str, TextModels], examples: Sequence[Example]) -> None:
+def print_answers(done: Mapping[str, TextModels], examples: Sequence[Example]) -> dict[str, list[str]]:
     """Questions, what every model answers, and the three scores."""
-    console = Console(highlight=False)
     said = {n: answers(r.models[0], r.config, r.reasoners[0], examples) for n, r in done.items()}
+    return print_said(said, done, examples)
+
+
+def print_said(
+    said: dict[str, list[str]], done: Mapping[str, TextModels], examples: Sequence[Example]
+) -> dict[str, list[str]]:
+    """Questions with the answers of models, and of their reasoner; returns all of them."""
+    console = Console(highlight=False)
     reasoner = next((r.reasoners[0] for r in done.values() if isinstance(r.reasoners[0], SharedReasoner)), None)
     if reasoner is not None and all(e.algorithm in reasoner.algorithms for e in examples):
-        said["reasoner"] = reasoner_answers(reasoner, [text.parse(e.question) for e in examples], len(examples))
+        own = reasoner_answers(reasoner, [text.parse(e.question) for e in examples], len(examples))
+        said = {**said, "reasoner": own}
     for number, example in enumerate(examples):
         console.print(example.question.rstrip(), markup=False)
         table = Table(show_edge=False)
@@ -129,11 +172,12 @@ def print_answers(done: Mapping[str, TextModels], examples: Sequence[Example]) -
             found = text.score(all_answers[number], example)
             table.add_row(name, _plain(all_answers[number]), *(f"{x:.2f}" for x in found))
         console.print(table)
+    return said
 
 
 def demo_and_print(folder: Path | None) -> None:
-    """Models that were trained before: eight questions of every algorithm at n = 10, 12 and 14, and their scores."""
-    place = folder or demo_folder()
+    """Models that were trained before: some questions of every algorithm at n = 10, 12 and 14, and their scores."""
+    place, console = folder or demo_folder(), Console()
     if place is None:
         raise FileNotFoundError(
             "The demonstration needs trained models, which are not part of this version. Train them on an accelerator "
@@ -141,11 +185,44 @@ def demo_and_print(folder: Path | None) -> None:
             "Small ones take minutes on a CPU: mechgap transnar train --preset tiny"
         )
     done = load_study(place)
-    evaluation = EvaluationConfig(sizes=(10, 12, 14), count=8)
-    config = next(iter(done.values())).config
-    print_answers(done, [text.sample(name, 10, 1, seed=evaluation.seed)[0] for name in config.algorithms[:3]])
-    scores = {name: evaluate(result, evaluation) for name, result in done.items()}
+    exam = exam_for(DEMO_ASKED, next(iter(done.values())).config.algorithms, place)
+    shown = [i for i, e in enumerate(exam.examples) if e.length == DEMO_ASKED.sizes[0]][:: DEMO_ASKED.count]
+    said, scores = {}, {}
+    for name, result in done.items():
+        console.print(f"{name} answers {len(exam.examples)} questions ...")
+        began = time.perf_counter()
+        said[name] = answers(result.models[0], result.config, result.reasoners[0], exam.examples, DEMO_ASKED)
+        found = Scores(score_by_size(said[name], exam.examples), time.perf_counter() - began)
+        scores[name] = {
+            "evaluation": asdict(DEMO_ASKED),
+            "models": {AS_TRAINED: [found.as_json()]},
+            "exact": exam.exact,
+        }
+    few = shown[:DEMO_SHOWN]
+    print_said({n: [a[i] for i in few] for n, a in said.items()}, done, [exam.examples[i] for i in few])
     print_scores(scores, done)
+
+
+def pack_and_print(folder: Path, out: Path, models: str | None) -> None:
+    """Copy trained models, in half precision and with the questions of the demonstration, into a folder to keep."""
+    done = load_study(folder)
+    unknown = [name for name in _listed(models) if name not in done]
+    if unknown:
+        raise ValueError(f"{folder} has no model {unknown[0]!r}. {nearest(unknown[0], list(done))}")
+    chosen = {name: done[name] for name in _listed(models) or done}
+    if out.exists() and any(out.iterdir()):
+        raise ValueError(f"{out} holds something; give a folder that is new or empty.")
+    names = next(iter(chosen.values())).config.algorithms
+    exam_for(DEMO_ASKED, names, folder)
+    out.mkdir(parents=True, exist_ok=True)
+    shutil.copy(folder / exam_file(DEMO_ASKED, names), out)
+    size = save_study(out, chosen, HALF) / 2**20
+    if size > MOST_MIB:
+        raise ValueError(
+            f"{', '.join(chosen)} take {size:.1f} MiB in half precision, and {MOST_MIB} MiB may be kept beside the "
+            f"source. Train narrower ones (--set width=192), or pack fewer (--models). They are in {out}."
+        )
+    Console(highlight=False).print(f"packed {', '.join(chosen)} into {out}: {size:.1f} of at most {MOST_MIB} MiB")
 
 
 def demo_folder() -> Path | None:
@@ -175,4 +252,4 @@ def _controls(names: str) -> list[str]:
     unknown = [name for name in chosen if name not in CONTROLS]
     if unknown:
         raise ValueError(f"Ways to ask are {', '.join(map(repr, CONTROLS))}, or all; got {unknown[0]!r}.")
-    return chosen if "as trained" in chosen else ["as trained", *chosen]
+    return chosen if AS_TRAINED in chosen else [AS_TRAINED, *chosen]

@@ -1,4 +1,4 @@
-// What every part of the report uses: small helpers, and arrays that are unpacked when they are first needed.
+// What every part of the report uses: small helpers.
 const runs = data.runs;
 const SPLITS = ["validation", "test", "train"];
 const COLOURS = 6; // of runs, see page.css
@@ -20,24 +20,6 @@ function format(x, digits = 3) {
 function splitsOf(what) {
   const found = new Set(runs.flatMap((run) => Object.keys(run[what] || {})));
   return [...SPLITS.filter((s) => found.has(s)), ...[...found].filter((s) => !SPLITS.includes(s))];
-}
-
-const ARRAYS = { uint8: Uint8Array, int16: Int16Array, float32: Float32Array };
-const unpacked = new Map();
-
-// An array of the page: {values, shape}. The bytes are gzipped and in base64.
-function unpack(entry) {
-  if (!unpacked.has(entry.blob)) unpacked.set(entry.blob, unpackNow(entry));
-  return unpacked.get(entry.blob);
-}
-
-async function unpackNow(entry) {
-  const text = atob(byId(`blob-${entry.blob}`).textContent);
-  const packed = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const buffer = await new Response(stream).arrayBuffer();
-  return { values: new ARRAYS[entry.type](buffer), shape: entry.shape };
 }
 
 // What draws itself to the width that it has, and again when that changes.

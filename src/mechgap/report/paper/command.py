@@ -1,6 +1,7 @@
 """What `mechgap paper` does: run, compare, list, and write the document."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from mechgap.report.paper.catalogue import Item, find_items, load_items, paper_n
 from mechgap.report.paper.document import LINE_HEADER, heading, line_cells, write_document
 from mechgap.report.paper.lines import Comparison, paper_table
 from mechgap.report.paper.runs import FOLDERS, results_folder, run_item
+from mechgap.report.paper.transnar import is_transnar, run_transnar_item, transnar_items, transnar_table
 from mechgap.report.paper.verdicts import NEVER
 
 QUICK = (
@@ -47,13 +49,17 @@ def answer(
         console.print(f"wrote {out}", highlight=False)
     else:
         on_sequences = [check_alta(word) for word in words if is_alta(word)]
-        on_graphs = [word for word in words if not is_alta(word)]
+        on_text = [word for word in words if is_transnar(word)]
+        on_graphs = [word for word in words if not is_alta(word) and not is_transnar(word)]
         items = find_items(on_graphs) if on_graphs else []
         place = results_folder(preset, folder)
         options: dict[str, Any] = {"runs": runs, "changes": changes, "say": lambda said: console.print(f"[dim]{said}")}
         for name in on_sequences:
             run_alta_item(name, preset, place, **options)
             print_comparison(alta_table(name, place), console)
+        for name in on_text:
+            run_transnar_item(name, preset, place, **options)
+            print_comparison(transnar_table(name, place), console)
         for item in items:
             run_item(item.name, preset, place, **options)
             compared = paper_table(item, place)
@@ -66,17 +72,20 @@ def answer(
 
 def print_list(folder: Path, console: Console) -> None:
     """Every item: what it needs, and how it stands."""
-    table = Table(title=f"Tables and figures of Mind the Gap and ALTA, results in {folder}", title_justify="left")
+    table = Table(
+        title=f"Tables and figures of Mind the Gap, ALTA and TransNAR, results in {folder}", title_justify="left"
+    )
     for column in ("item", "shows", "studies", "networks", "run on", "verdict"):
         table.add_column(column)
     for item in load_items().values():
         compared = paper_table(item, folder)
         verdict = f"[italic]{NEVER}" if compared.verdict == NEVER else compared.verdict
         table.add_row(item.name, item.title, ", ".join(item.studies), compared.networks, compared.date, verdict)
-    for name in alta_items():
-        compared = alta_table(name, folder)
+    others = [*map(partial(alta_table, folder=folder), alta_items())]
+    others += map(partial(transnar_table, folder=folder), transnar_items())
+    for compared in others:
         verdict = f"[italic]{NEVER}" if compared.verdict == NEVER else compared.verdict
-        table.add_row(name, compared.item.title, "", compared.networks, compared.date, verdict)
+        table.add_row(compared.item.name, compared.item.title, "", compared.networks, compared.date, verdict)
     console.print(table)
 
 

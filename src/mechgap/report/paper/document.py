@@ -9,6 +9,8 @@ from mechgap.report.paper.catalogue import FILES, Item, contradictions, load_ite
 from mechgap.report.paper.correlations import implied_by_all, implied_ranges
 from mechgap.report.paper.lines import Comparison, between, largest_graph, paper_table, rows
 from mechgap.report.paper.results import Result
+from mechgap.report.paper.transnar import PREFIX as TRANSNAR_PREFIX
+from mechgap.report.paper.transnar import is_transnar, transnar_items, transnar_table
 from mechgap.report.paper.verdicts import NEVER, Line
 from mechgap.storage import read_tensors, write_text
 from mechgap.training.weights import FORMAT as WEIGHTS
@@ -38,6 +40,11 @@ ALTA = """\
 Learnability of parity and SCAN, `mechgap paper alta-table2` and so on. How it is done is in
 [learnability.md](learnability.md), the theorems are in [theory.md](theory.md).
 """
+TRANSNAR = """\
+A text model with and without a reasoner on ten algorithms, `mechgap paper transnar-grid` and so on, or all at once:
+`mechgap transnar train --preset h200`. What is trained, on what, and what the paper leaves open is in
+[transnar.md](transnar.md). No score is shown without what the best constant answer gets on the same questions.
+"""
 SECTIONS = {"Tables": "table", "Figures": "figure"}
 LINE_HEADER = ("", "paper", "ours", "95 % interval", "networks", "after the last step", "verdict")
 
@@ -58,6 +65,7 @@ def document(folder: str | Path) -> str:
             parts += ["## Beside the tables\n", *(_section(c) for c in others)]
     parts += ["## What the paper says in two ways, or cannot hold\n", _contradictions(Path(folder))]
     parts += ["## ALTA\n", ALTA, *(_section(alta_table(name, folder)) for name in alta_items())]
+    parts += ["## TransNAR\n", TRANSNAR, *(_section(transnar_table(name, folder)) for name in transnar_items())]
     parts += ["## The runs\n", _runs(Path(folder))]
     return "\n".join(parts)
 
@@ -77,6 +85,8 @@ def line_cells(line: Line) -> tuple[str, ...]:
 
 def heading(item: Item) -> str:
     """E.g. Table 10: Baselines."""
+    if is_transnar(item.name):
+        return f"TransNAR, {item.name.removeprefix(TRANSNAR_PREFIX)}: {item.title}"
     paper, name = ("ALTA, ", item.name.removeprefix(PREFIX)) if is_alta(item.name) else ("", item.name)
     for start in SECTIONS.values():
         if name.startswith(start):

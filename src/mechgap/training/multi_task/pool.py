@@ -1,7 +1,9 @@
 """The samples that one network learns many algorithms from: drawn once, by slot, and padded to one size when read."""
 
+import os
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -18,6 +20,7 @@ from mechgap.training.config import TrainConfig
 from mechgap.training.data import Batch, Source, run_once, samples_of, source_of, without_empty_frames
 from mechgap.training.multi_task.config import MultiTaskConfig
 
+T = TypeVar("T")
 TO_FILL, TO_VALIDATE = range(2)  # what a key is for
 NOWHERE = -1  # where the rows of an algorithm begin that has none
 
@@ -159,11 +162,15 @@ def _filled(
 ) -> Pool:
     key = jax.random.fold_in(jax.random.key(config.first_seed), use)
     nodes = nodes_of(config, sources)
-    drawn: list[list[_Part]] = []
-    for number, source in enumerate(_watched(sources, quiet)):
-        of_algorithm = jax.random.fold_in(key, number)
+
+    def draw(number: int) -> list[_Part]:
+        of_algorithm, source = jax.random.fold_in(key, number), sources[number]
         batches = (_draw(source, jax.random.fold_in(of_algorithm, i), *part) for i, part in enumerate(parts))
-        drawn.append([_part(config, slots, source.algorithm.name, batch, nodes) for batch in batches])
+        return [_part(config, slots, source.algorithm.name, batch, nodes) for batch in batches]
+
+    # Nearly all of the time goes into compiling, which threads do side by side.
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        drawn = list(_watched(threads.map(draw, range(len(sources))), len(sources), quiet))
     lengths, sizes = (
         np.stack([np.concatenate([getattr(part, name) for part in of_one]) for of_one in drawn])
         for name in ("lengths", "sizes")
@@ -184,10 +191,10 @@ def _filled(
     )
 
 
-def _watched(sources: tuple[Source, ...], quiet: bool | None) -> Iterable[Source]:
+def _watched(drawn: Iterable[T], total: int, quiet: bool | None) -> Iterable[T]:
     console = Console(stderr=True)
     hidden = not console.is_terminal if quiet is None else quiet
-    return track(sources, "drawing samples", console=console, disable=hidden, transient=True)
+    return track(drawn, "drawing samples", total=total, console=console, disable=hidden, transient=True)
 
 
 def _draw(source: Source, key: PRNGKeyArray, n: int, count: int) -> Batch:

@@ -15,6 +15,8 @@ from mechgap.training.transnar.reasoner import GRADIENTS
 
 SCHEDULES = ("constant", "cosine")
 MEMORIES = ("own", "shuffled")
+REFUSE, STAND_IN = UNSEEN = ("refuse", "stand_in")
+RIGHT, TEACHER = ANSWERS = ("right", "teacher")
 # The ten of the first experiments: the paper names the first three as those that gain most, the last two as those that
 # do not.
 TEN = (
@@ -33,6 +35,9 @@ class TextTrainingConfig:
         samples: questions of every algorithm and size, drawn once.
         train_share: of them, that are learned from; the others validate.
         data_seed: of the reference generator's samplers.
+        extra_sizes: more sizes, of which there are as many questions as `extra_samples` says, all of them learned from.
+        extra_samples: questions of every algorithm and extra size.
+        extra_answers: "right", or "teacher": as another text model answers them, right or wrong (distillation).
         buckets: lengths that sequences are padded to; a question that exceeds the last one is an error.
         tokens: in a step, padding included: a bucket of length L has batches of tokens / L.
         steps: of the optimiser; 0: as many as the epochs have.
@@ -44,6 +49,8 @@ class TextTrainingConfig:
         random_positions: positions are drawn anew for every sequence and step; otherwise they count.
         memory: "own", or "shuffled": the reasoner's states for another question of the batch.
         train_reasoner: "none": it stays as it is; "last": it learns through its last step; "all": through all steps.
+        unseen: algorithms that the reasoner never saw: "refuse", or "stand_in": it thinks about them as about another
+            one with the same inputs.
         seeds: how many models.
         first_seed: the others follow.
         width, layers, heads, hidden, context, max_position, cross_attention, reads, rotary_base, precision: see
@@ -55,6 +62,9 @@ class TextTrainingConfig:
     samples: int = 2_000
     train_share: float = 1.0
     data_seed: int = 0
+    extra_sizes: tuple[int, ...] = ()
+    extra_samples: int = 500
+    extra_answers: str = "right"
     buckets: tuple[int, ...] = (64, 128, 256, 512, 1024)
     tokens: int = 32_768
     steps: int = 8_000
@@ -66,6 +76,7 @@ class TextTrainingConfig:
     random_positions: bool = True
     memory: str = "own"
     train_reasoner: str = "none"
+    unseen: str = "refuse"
     seeds: int = 1
     first_seed: int = 0
     width: int = 384
@@ -105,9 +116,19 @@ class TextTrainingConfig:
         return self.cross_attention != "none"
 
     @property
+    def states(self) -> int | None:
+        """How many states of the reasoner the model looks at, one for each layer; None for the last one alone."""
+        return self.layers if self.reads == "per_layer" else None
+
+    @property
     def seed_range(self) -> range:
         """The seeds of the models."""
         return range(self.first_seed, self.first_seed + self.seeds)
+
+    @property
+    def taught(self) -> bool:
+        """Whether another model answers some of the questions that this one learns from."""
+        return self.extra_answers == TEACHER
 
     def batch(self, length: int) -> int:
         """How many sequences of a bucket make a batch."""
@@ -118,19 +139,21 @@ class TextTrainingConfig:
         return json.loads(json.dumps(asdict(self)))
 
     def name(self, reasoner: str = "") -> str:
-        """A name that no other settings have, nor the same with another reasoner, of which a digest is given."""
+        """A name that no other settings have, nor the same with another reasoner or teacher, whose digest is given."""
         start = "transnar" if self.looks else "transformer"
         return hashed_name(start, json.dumps([self.as_json(), reasoner], sort_keys=True))
 
     def _bad_counts(self) -> list[str]:
-        counts = ("samples", "tokens", "seeds")
+        counts = ("samples", "extra_samples", "tokens", "seeds")
         problems = [
             f"{name} must be a whole number of at least 1; got {getattr(self, name)!r}."
             for name in counts
             if not _whole(getattr(self, name), 1)
         ]
-        for name, least in (("sizes", 4), ("buckets", 1)):
+        for name, least in (("sizes", 4), ("extra_sizes", 4), ("buckets", 1)):
             given = getattr(self, name)
+            if name == "extra_sizes" and not given:
+                continue
             if not given or not all(_whole(x, least) for x in given) or list(given) != sorted(set(given)):
                 problems.append(f"{name} must be rising whole numbers of at least {least}; got {given!r}.")
         problems += [
@@ -142,6 +165,9 @@ class TextTrainingConfig:
             problems.append(
                 f"Give steps or epochs, and 0 for the other; got steps = {self.steps}, epochs = {self.epochs}."
             )
+        both = sorted(set(self.sizes) & set(self.extra_sizes))
+        if both:
+            problems.append(f"extra_sizes must be none of sizes; got {', '.join(map(str, both))} in both.")
         if not problems and self.buckets[-1] > self.context:
             problems.append(f"buckets must not exceed context = {self.context}; got {self.buckets[-1]}. Raise context.")
         if not problems and self.steps and self.warmup >= self.steps and self.schedule == "cosine":
@@ -156,7 +182,8 @@ class TextTrainingConfig:
         ]
         if not self.algorithms or len(set(self.algorithms)) < len(self.algorithms):
             problems.append(f"algorithms must be different names, at least one; got {', '.join(self.algorithms)}.")
-        for name, valid in (("schedule", SCHEDULES), ("memory", MEMORIES), ("train_reasoner", GRADIENTS)):
+        choices = {"schedule": SCHEDULES, "memory": MEMORIES, "train_reasoner": GRADIENTS, "unseen": UNSEEN}
+        for name, valid in {**choices, "extra_answers": ANSWERS}.items():
             if getattr(self, name) not in valid:
                 expected = ", ".join(map(repr, valid))
                 problems.append(f"{name} must be one of {expected}; got {getattr(self, name)!r}.")
@@ -167,10 +194,12 @@ class TextTrainingConfig:
                 f"learning_rate must be above 0 and grad_clip at least 0; got {self.learning_rate!r}, "
                 f"{self.grad_clip!r}."
             )
-        if not self.looks and (self.train_reasoner, self.memory) != ("none", "own"):
+        if not self.looks and (self.train_reasoner, self.memory, self.unseen) != ("none", "own", REFUSE):
             problems.append(
-                'A model with cross_attention = "none" sees no reasoner: leave train_reasoner and memory out.'
+                'A model with cross_attention = "none" sees no reasoner: leave train_reasoner, memory and unseen out.'
             )
+        if self.extra_answers == TEACHER and not self.extra_sizes:
+            problems.append('extra_answers = "teacher" needs extra_sizes: questions for the teacher to answer.')
         if self.train_reasoner == "last" and self.reads != "final":
             problems.append('train_reasoner = "last" needs reads = "final": earlier states get no gradients.')
         return problems

@@ -1,9 +1,9 @@
 """What a text model learns from: questions and answers as tokens, drawn once, in batches of one length each."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from mechgap.algorithms.inputs import DERIVED, completed
 from mechgap.algorithms.text.layout import layout
 from mechgap.algorithms.text.sampling import traces
 from mechgap.algorithms.text.writing import written_pairs
+from mechgap.networks.cross_attention import Memory
 from mechgap.networks.rotary import plain_positions, randomised_positions
 from mechgap.storage import read_tensors, write_tensors
 from mechgap.trace import Values
@@ -37,13 +38,13 @@ class Batch(NamedTuple):
         ids: tokens, padded at their ends.
         wanted: where the answer and <eos> stand; nowhere in rows that only fill up a batch.
         positions: of the tokens.
-        asked: the questions, for the reasoner; None where there is none.
+        asked: the questions, for the reasoner; their numbers where its states are kept; None where there is none.
     """
 
     ids: Int[np.ndarray, "batch length"]
     wanted: Bool[np.ndarray, "batch length"]
     positions: Int[np.ndarray, "batch length"]
-    asked: Asked | None
+    asked: Asked | Int[np.ndarray, " batch"] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +80,19 @@ class Corpus:
         groups: by algorithm and size.
         parts: the same for a reasoner; empty where there is none.
         train, validation: bucket -> (group, row) of its questions.
+        kept: what the reasoner thinks of every question, one group after the other; None where it is asked anew.
     """
 
     groups: tuple[Group, ...]
     parts: tuple[Part, ...]
     train: dict[int, Int[np.ndarray, "_ 2"]]
     validation: dict[int, Int[np.ndarray, "_ 2"]]
+    kept: Memory | None = None
+
+    @cached_property
+    def starts(self) -> Int[np.ndarray, " groups"]:
+        """The number of every group's first question."""
+        return np.cumsum([0, *(len(group.ids) for group in self.groups)])[:-1]
 
     @property
     def nodes(self) -> int:
@@ -105,26 +113,31 @@ def draw_group(name: str, size: int, count: int, seed: int) -> Group:
 
 
 def draw_groups(config: TextTrainingConfig, quiet: bool | None = None) -> tuple[Group, ...]:
-    """The questions of all algorithms and sizes."""
-    which = [(name, size) for name in config.algorithms for size in config.sizes]
-    groups = []
-    for name, size in _watched(which, quiet):
-        groups.append(draw_group(name, size, config.samples, config.data_seed))
-        if size == config.sizes[-1]:
-            jax.clear_caches()  # no tracer serves two algorithms, and thousands of programs would fill the memory
-    return tuple(groups)
+    """The questions of all algorithms and sizes, with right answers."""
+    return kept_groups(config, None, quiet)
 
 
 def kept_groups(config: TextTrainingConfig, folder: str | Path | None, quiet: bool | None = None) -> tuple[Group, ...]:
-    """`draw_groups`, from a file in the folder where they have been drawn before."""
-    if folder is None:
-        return draw_groups(config, quiet)
-    what = [config.algorithms, config.sizes, config.samples, config.data_seed]
-    path = Path(folder) / f"{hashed_name('questions', json.dumps(what))}.safetensors"
-    if not path.exists():
+    """`draw_groups`, from files in the folder where they have been drawn before: two for each algorithm."""
+    groups: list[Group] = []
+    wanted = ((config.sizes, config.samples), (config.extra_sizes, config.extra_samples))
+    for name in _watched(config.algorithms, quiet):
+        for sizes, samples in wanted:
+            groups += _kept(name, sizes, samples, config.data_seed, folder) if sizes else ()
+    return tuple(groups)
+
+
+def _kept(name: str, sizes: tuple[int, ...], samples: int, seed: int, folder: str | Path | None) -> Iterable[Group]:
+    what = json.dumps([name, sizes, samples, seed])
+    path = None if folder is None else Path(folder) / f"{hashed_name('questions', what)}.safetensors"
+    if path is not None and path.exists():
+        return load_groups(path)
+    groups = [draw_group(name, size, samples, seed) for size in sizes]
+    jax.clear_caches()  # no tracer serves two algorithms, and thousands of programs would fill the memory
+    if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_groups(path, draw_groups(config, quiet))
-    return load_groups(path)
+        save_groups(path, groups)
+    return groups
 
 
 def save_groups(path: str | Path, groups: Iterable[Group]) -> None:
@@ -168,12 +181,14 @@ def corpus_of(config: TextTrainingConfig, groups: tuple[Group, ...], reasoner: R
                 f"A question about {group.algorithm!r} of size {group.size} has {longest} tokens, and the longest "
                 f"bucket is {buckets[-1]}. Raise the last of buckets (and context), or leave the size out."
             )
-        kept = max(1, round(config.train_share * len(group.ids)))
+        share = 1.0 if group.size in config.extra_sizes else config.train_share
+        kept = max(1, round(share * len(group.ids)))
         for row, ids in enumerate(group.ids):
             fits = int(buckets[np.searchsorted(buckets, len(ids))])
             (train if row < kept else validation)[fits].append((number, row))
     parts = () if reasoner is None else tuple(reasoner.part(group.algorithm, group.inputs) for group in groups)
-    return Corpus(groups, parts, *({k: np.array(v, np.int32) for k, v in x.items() if v} for x in (train, validation)))
+    rows, held = ({k: np.array(v, np.int32) for k, v in x.items() if v} for x in (train, validation))
+    return Corpus(groups, parts, rows, held)
 
 
 class Plan:
@@ -228,9 +243,11 @@ def batch_of(
     return Batch(ids, wanted, positions, None if reasoner is None else asked_of(corpus, chosen, reasoner))
 
 
-def asked_of(corpus: Corpus, chosen: Chosen, reasoner: Reasoner) -> Asked:
-    """The questions of a batch for the reasoner."""
+def asked_of(corpus: Corpus, chosen: Chosen, reasoner: Reasoner) -> Asked | Int[np.ndarray, " batch"]:
+    """The questions of a batch for the reasoner, or their numbers where its states are kept."""
     numbers, rows = chosen.rows.T
+    if corpus.kept is not None:
+        return (corpus.starts[numbers] + rows).astype(np.int32)
     places = [(number, np.flatnonzero(numbers == number)) for number in np.unique(numbers).tolist()]
     parts = [(corpus.parts[number].at(rows[where]), where) for number, where in places]
     return reasoner.together(parts, len(rows), corpus.nodes)
@@ -245,7 +262,7 @@ def positions_for(
     return plain_positions(length, count)
 
 
-def _watched(which: list[tuple[str, int]], quiet: bool | None) -> Iterable[tuple[str, int]]:
+def _watched(names: Sequence[str], quiet: bool | None) -> Iterable[str]:
     console = Console(stderr=True)
     hidden = not console.is_terminal if quiet is None else quiet
-    return track(which, "drawing questions", console=console, disable=hidden, transient=True)
+    return track(names, "drawing questions", console=console, disable=hidden, transient=True)

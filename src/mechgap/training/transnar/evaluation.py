@@ -1,7 +1,6 @@
 """Questions put to text models: greedy answers, their three scores beside those of a constant answer, and controls."""
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +13,6 @@ from jaxtyping import Int
 
 from mechgap.algorithms import text
 from mechgap.algorithms.text import Example, Question
-from mechgap.algorithms.text.scores import ScoreRow
 from mechgap.algorithms.text.writing import show
 from mechgap.networks import postprocess
 from mechgap.networks.cross_attention import Memory
@@ -23,12 +21,14 @@ from mechgap.networks.rotary import plain_positions, randomised_positions
 from mechgap.networks.transnar import TransNAR
 from mechgap.trace import Variable
 from mechgap.training.transnar.config import EvaluationConfig, TextTrainingConfig
+from mechgap.training.transnar.exam import Exam, Scores, exam_for, growing_exam, scored, tokens_of
 from mechgap.training.transnar.reasoner import Asked, Reasoner, SharedReasoner, questions_asked, shuffled
 from mechgap.training.transnar.result import TextModels
 
-ROOMS = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
-ANSWERS = (16, 32, 64, 128, 192, 256, 384, 512, 768, 1024)
-TOKENS_AT_ONCE = 65_536  # long questions are answered fewer at a time
+# Few lengths: every pair of them is a program to compile, and decoding ends where all answers have.
+ROOMS = (128, 256, 512, 1024, 2048)
+ANSWERS = (32, 128, 512, 1024)
+TOKENS_AT_ONCE, PAIRS_AT_ONCE = 131_072, 2**19  # long questions, and large graphs, are answered fewer at a time
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,6 @@ CONTROLS = {
 }
 
 
-def questions_for(config: EvaluationConfig, algorithms: Iterable[str]) -> list[Example]:
-    """The questions of an evaluation, by size and algorithm."""
-    names = list(algorithms)
-    return [e for n in config.sizes for name in names for e in text.sample(name, n, config.count, seed=config.seed)]
-
-
 def answers(
     model: TransNAR,
     config: TextTrainingConfig,
@@ -81,12 +75,18 @@ def answers(
     """
     evaluation, said = evaluation or EvaluationConfig(), [""] * len(examples)
     rng = np.random.default_rng(evaluation.position_seed)
+    questions = [] if reasoner is None else [text.parse(e.question) for e in examples]
+    nodes = max((q.nodes for q in questions), default=1)
     for (room, new), places in _by_room(examples, config.context).items():
-        size = max(1, min(evaluation.together, TOKENS_AT_ONCE // (room + new)))
+        most = max(1, min(evaluation.together, TOKENS_AT_ONCE // (room + new), PAIRS_AT_ONCE // nodes**2))
+        size = min(most, 1 << (len(places) - 1).bit_length())  # few sizes, too, and little that is thrown away
         order = rng.permutation(places)  # neighbours are questions of any kind, which the shuffled control needs
         for start in range(0, len(order), size):
             rows = np.resize(order[start : start + size], size)
-            found = _answer(model, config, reasoner, [examples[i] for i in rows], room, new, rng, control)
+            asked = None
+            if reasoner is not None:
+                asked = questions_asked(reasoner, [questions[i] for i in rows], nodes=nodes)
+            found = _answer(model, config, reasoner, asked, [examples[i] for i in rows], room, new, rng, control)
             for i, ids in list(zip(rows, found, strict=True))[: len(order) - start]:
                 said[i] = text.decode(ids)
     return said
@@ -96,6 +96,7 @@ def _answer(
     model: TransNAR,
     config: TextTrainingConfig,
     reasoner: Reasoner | None,
+    asked: Asked | None,
     examples: Sequence[Example],
     room: int,
     new: int,
@@ -107,10 +108,8 @@ def _answer(
     count, length = len(examples), room + new
     at = randomised_positions(rng, length, config.max_position, count) if drawn else plain_positions(length, count)
     memory = None
-    if reasoner is not None:
-        asked = questions_asked(reasoner, [text.parse(e.question) for e in examples])
-        layers = config.layers if config.reads == "per_layer" else None
-        memory = _memory(reasoner, asked, layers, (control.memory or config.memory) == "shuffled")
+    if reasoner is not None and asked is not None:
+        memory = _memory(reasoner, asked, config.states, (control.memory or config.memory) == "shuffled")
     ids, lengths, positions = (jnp.asarray(x) for x in (prompts.ids, prompts.lengths, at))
     found = greedy(model, ids, lengths, positions, memory, max_new=new, eos=text.EOS, opened=jnp.array(control.opened))
     return np.asarray(found)
@@ -123,14 +122,22 @@ def _memory(reasoner: Reasoner, asked: Asked, layers: int | None, of_another: bo
 
 
 def _by_room(examples: Sequence[Example], context: int) -> dict[tuple[int, int], list[int]]:
-    """(room for a question, room for its answer) -> who fits there."""
+    """(room for a question, room for its answer) -> who fits there. All answers get as much room as the longest."""
     groups: dict[tuple[int, int], list[int]] = {}
-    for place, example in enumerate(examples):
-        asked, said = 1 + len(text.encode(example.question)), 1 + len(text.encode(example.answer))
-        new = _room(said + said // 4 + 4, ANSWERS)
-        room = min(_room(asked, ROOMS), max(asked, context - new))
-        groups.setdefault((room, new), []).append(place)
+    lengths = [tokens_of(example) for example in examples]
+    longest = _room(max(said + said // 4 + 4 for _, said in lengths), ANSWERS)
+    for place, (asked, said) in enumerate(lengths):
+        # Near the end of the context an answer gets what is left; a right one fits, or the question is refused later.
+        fitting = [new for new in (longest, *reversed(ANSWERS)) if said <= new <= context - asked]
+        new = fitting[0] if fitting else max(said, context - asked)
+        groups.setdefault((max(asked, min(_room(asked, ROOMS), context - new)), new), []).append(place)
     return groups
+
+
+def room_for(example: Example, context: int) -> tuple[int, int]:
+    """Tokens for a question and for its answer, where it is the only one."""
+    (room,) = _by_room([example], context)
+    return room
 
 
 def _room(length: int, rooms: Sequence[int]) -> int:
@@ -180,52 +187,12 @@ def _unsaid(variable: Variable, question: Question) -> Any:
     return False
 
 
-@dataclass(frozen=True)
-class Scores:
-    """What one way of answering got.
-
-    Attributes:
-        by_size: n -> a row for every algorithm, and the mean.
-        seconds: all answers took; compiling included, but for the algorithms themselves.
-    """
-
-    by_size: dict[int, list[ScoreRow]]
-    seconds: float
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values."""
-        rows = {str(n): [_plain(row) for row in rows] for n, rows in self.by_size.items()}
-        return {"by_size": rows, "seconds": round(self.seconds, 3)}
-
-
-def _plain(row: ScoreRow) -> dict[str, Any]:
-    """JSON has no number for the error of a single answer."""
-    return {name: None if value != value else value for name, value in asdict(row).items()}
-
-
-def scored(answer: Callable[[], list[str]], examples: Sequence[Example]) -> Scores:
-    """Answer and score."""
-    began = time.perf_counter()
-    said = answer()
-    seconds = time.perf_counter() - began
-    return Scores(score_by_size(said, examples), seconds)
-
-
-def score_by_size(said: Sequence[str], examples: Sequence[Example]) -> dict[int, list[ScoreRow]]:
-    """The score table of every size."""
-    tables = {}
-    for n in sorted({e.length for e in examples}):
-        some = [i for i, e in enumerate(examples) if e.length == n]
-        names = [examples[i].algorithm for i in some]
-        tables[n] = text.score_table([said[i] for i in some], [examples[i] for i in some], names)
-    return tables
-
-
 def evaluate(
     result: TextModels,
     evaluation: EvaluationConfig,
     controls: Sequence[str] = ("as trained",),
     watch: Callable[[str], None] = lambda said: None,
+    exam: Exam | None = None,
 ) -> dict[str, Any]:
     """All scores of all seeds, as plain values for metrics.json.
 
@@ -234,22 +201,54 @@ def evaluate(
         evaluation: what is asked.
         controls: names from `CONTROLS`; those about a reasoner are left out where there is none.
         watch: is told what is done.
+        exam: the questions, where they have been drawn before.
     """
-    examples = questions_for(evaluation, result.config.algorithms)
-    questions = [text.parse(e.question) for e in examples]
+    exam = exam or exam_for(evaluation, result.config.algorithms)
     scores: dict[str, Any] = {"evaluation": asdict(evaluation), "models": {}}
     for seed, model, reasoner in zip(result.config.seed_range, result.models, result.reasoners, strict=True):
         for name in controls:
             if reasoner is None and name in ("gates shut", "shuffled"):
                 continue
             watch(f"seed {seed}, {name}")
-            answer = partial(answers, model, result.config, reasoner, examples, evaluation, CONTROLS[name])
-            scores["models"].setdefault(name, []).append(scored(answer, examples).as_json())
+            answer = partial(answers, model, result.config, reasoner, exam.examples, evaluation, CONTROLS[name])
+            scores["models"].setdefault(name, []).append(scored(answer, exam.examples).as_json())
     reasoner = result.reasoners[0]
     if isinstance(reasoner, SharedReasoner):
         watch("the reasoner alone")
-        scores["reasoner"] = scored(partial(reasoner_answers, reasoner, questions), examples).as_json()
-    watch("the algorithms themselves")
-    text.right_answers(questions)  # compiled here, so that the time below is that of the algorithms
-    scores["exact"] = scored(partial(text.right_answers, questions), examples).as_json()
+        known = [e for e in exam.examples if e.algorithm in reasoner.algorithms]  # others have no decoder
+        answer = partial(reasoner_answers, reasoner, [text.parse(e.question) for e in known])
+        scores["reasoner"] = scored(answer, known).as_json()
+    scores["exact"] = exam.exact
     return scores
+
+
+def evaluate_growing(
+    result: TextModels,
+    evaluation: EvaluationConfig,
+    watch: Callable[[str], None] = lambda said: None,
+    exam: Exam | None = None,
+) -> dict[str, Any]:
+    """Scores at rising n, for every algorithm until its questions and answers exceed the context.
+
+    Returns:
+        `evaluation`; `last`: the largest n of each algorithm that fits, None for none; `too_long`: the first that does
+        not, None where all fit; `models`: scores by seed, as trained.
+    """
+    exam = exam or growing_exam(evaluation, result.config.algorithms, result.config.context)
+    sizes = {
+        name: sorted({e.length for e in exam.examples if e.algorithm == name}) for name in result.config.algorithms
+    }
+    runs = []
+    for seed, model, reasoner in zip(result.config.seed_range, result.models, result.reasoners, strict=True):
+        watch(f"seed {seed}, growing")
+        run = Scores({}, 0.0)
+        for n in evaluation.sizes:  # one after the other: graphs are padded to the largest of a call
+            some = [e for e in exam.examples if e.length == n]
+            if some:
+                one = scored(partial(answers, model, result.config, reasoner, some, evaluation), some)
+                run = Scores({**run.by_size, **one.by_size}, run.seconds + one.seconds)
+        runs.append(run.as_json())
+    last = {name: max(fits, default=None) for name, fits in sizes.items()}
+    too_long = {name: min((n for n in evaluation.sizes if n not in fits), default=None) for name, fits in sizes.items()}
+    context = result.config.context
+    return {"evaluation": asdict(evaluation), "context": context, "last": last, "too_long": too_long, "models": runs}

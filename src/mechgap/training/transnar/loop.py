@@ -1,9 +1,11 @@
 """Train text models on questions and answers, one seed after the other: one compiled step per bucket of lengths."""
 
+import datetime
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +34,7 @@ from mechgap.training.transnar.data import (
     draw_groups,
     in_batches,
 )
-from mechgap.training.transnar.reasoner import Asked, Reasoner, shuffled
+from mechgap.training.transnar.reasoner import Asked, Part, Reasoner, SharedReasoner, shuffled
 from mechgap.training.transnar.result import TextModels, finished, load_text_models, save_text_models
 from mechgap.training.weights import named
 
@@ -40,6 +42,8 @@ FORMAT, FILE = "mechgap.text_model.state/1", "state-{seed}.safetensors"
 CHECKPOINT_SECONDS = 60.0
 CHUNK = 20  # steps between two looks at the clock and at the losses, for which the device is waited for
 MOST_VALIDATED = 64  # batches
+KEPT_BYTES = 16 * 2**30  # the most that the states of a reasoner may take on the device
+KEPT_AT_ONCE = 256  # questions that are thought about together
 
 
 class Pair(NamedTuple):
@@ -62,6 +66,7 @@ def train_text_models(
     reasoner: Reasoner | None = None,
     *,
     groups: tuple[Group, ...] | None = None,
+    taught_by: str = "",
     folder: str | Path | None = None,
     quiet: bool | None = None,
 ) -> TextModels:
@@ -70,17 +75,23 @@ def train_text_models(
     Args:
         config: what.
         reasoner: whom the models look at; None for models that look at none.
-        groups: the questions, where they have been drawn before (see `draw_groups`).
+        groups: the questions, where they have been drawn before (see `draw_groups`) or answered by a teacher (see
+            `distillation`).
+        taught_by: the teacher's name, where there is one.
         folder: keeps the state once a minute and the result, in a folder of its own within; a killed run is resumed, a
             finished one not repeated.
         quiet: no progress bar; by default where there is no terminal.
     """
     check_pair(config, reasoner)
-    place = None if folder is None else Path(folder) / config.name(digest(reasoner))
+    place = None if folder is None else Path(folder) / config.name(digest(reasoner) + taught_by)
+    if config.taught and groups is None:
+        raise ValueError('With extra_answers = "teacher" the questions must be given: let a teacher answer them first.')
     if place is not None and finished(place):
         return load_text_models(place)
     began = time.perf_counter()
     corpus = corpus_of(config, draw_groups(config, quiet) if groups is None else groups, reasoner)
+    if reasoner is not None:
+        corpus = with_states(config, corpus, reasoner)
     drawn = time.perf_counter() - began
     trained = [train_one(config, corpus, reasoner, seed, place, quiet) for seed in config.seed_range]
     models = tuple(one.pair.model for one in trained)
@@ -97,9 +108,11 @@ def train_text_models(
         },
         manifest={
             **made_with(),
+            "date": datetime.date.today().isoformat(),
             "parameters": parameter_count(models[0]),
             "steps": len(trained[0].losses),
             "questions": sum(len(rows) for rows in corpus.train.values()),
+            "stand_ins": dict(reasoner.stand_ins) if isinstance(reasoner, SharedReasoner) else {},
             "times": {"draw_s": round(drawn, 3), "train_s": [round(one.seconds, 3) for one in trained]},
         },
     )
@@ -135,7 +148,7 @@ def train_one(
         while step < plan.steps:
             rng = np.random.default_rng([seed, TO_PLACE, step])
             batch = batch_of(config, corpus, plan.at(step), rng, reasoner)
-            state, value = advance(state, fixed, batch)
+            state, value = advance(state, fixed, batch, corpus.kept)
             pending.append(value)
             step += 1
             if step % CHUNK and step < plan.steps:
@@ -174,21 +187,21 @@ def optimiser_of(config: TextTrainingConfig, steps: int) -> optax.GradientTransf
 
 
 def step_of(config: TextTrainingConfig, optimiser: optax.GradientTransformation) -> Callable:
-    """(state, what does not learn, batch) -> (state, loss), compiled for every length once."""
+    """(state, what does not learn, batch, kept states) -> (state, loss), compiled for every length once."""
 
     @eqx.filter_jit(donate="all-except-first")
     def advance(rest: tuple, state: tuple) -> tuple[tuple, Array]:
-        (fixed, batch), (weights, moments) = rest, state
-        value, gradient = jax.value_and_grad(lambda w: loss_of(config, eqx.combine(w, fixed), batch))(weights)
+        (fixed, batch, kept), (weights, moments) = rest, state
+        value, gradient = jax.value_and_grad(lambda w: loss_of(config, eqx.combine(w, fixed), batch, kept))(weights)
         change, moments = optimiser.update(gradient, moments, weights)
         return (optax.apply_updates(weights, change), moments), value
 
-    return lambda state, fixed, batch: advance((fixed, batch), state)
+    return lambda state, fixed, batch, kept=None: advance((fixed, batch, kept), state)
 
 
-def loss_of(config: TextTrainingConfig, pair: Pair, batch: Batch) -> Float[Array, ""]:
+def loss_of(config: TextTrainingConfig, pair: Pair, batch: Batch, kept: Memory | None = None) -> Float[Array, ""]:
     """The mean cross-entropy of the tokens of answers."""
-    memory = memory_of(config, pair.reasoner, batch.asked)
+    memory = memory_of(config, pair.reasoner, batch.asked, kept)
     ids, wanted, positions = (jnp.asarray(x) for x in (batch.ids, batch.wanted, batch.positions))
 
     def one(ids: Int[Array, " length"], positions: Array, memory: Memory | None) -> Float[Array, " rest"]:
@@ -200,13 +213,50 @@ def loss_of(config: TextTrainingConfig, pair: Pair, batch: Batch) -> Float[Array
     return mean_where(each, wanted[:, 1:])
 
 
-def memory_of(config: TextTrainingConfig, reasoner: Reasoner | None, asked: Asked | None) -> Memory | None:
+def memory_of(
+    config: TextTrainingConfig,
+    reasoner: Reasoner | None,
+    asked: Asked | Int[Array | np.ndarray, " batch"] | None,
+    kept: Memory | None = None,
+) -> Memory | None:
     """What the model of a config looks at."""
     if reasoner is None or asked is None:
         return None
-    layers = config.layers if config.reads == "per_layer" else None
-    memory = reasoner.memory(asked, layers, config.train_reasoner)
+    if isinstance(asked, Asked):
+        memory = reasoner.memory(asked, config.states, config.train_reasoner)
+    else:
+        memory = jax.tree.map(lambda x: x[asked], kept)
     return shuffled(memory) if config.memory == "shuffled" else memory
+
+
+def with_states(config: TextTrainingConfig, corpus: Corpus, reasoner: Reasoner) -> Corpus:
+    """With what a reasoner that learns nothing thinks of every question, if there is room: asked once, not every epoch.
+
+    A step then costs as much as one without a reasoner, but for cross-attention.
+    """
+    nodes, count = corpus.nodes, sum(len(group.ids) for group in corpus.groups)
+    numbers = (config.states or 1) * (nodes * reasoner.widths[0] + nodes**2 * reasoner.widths[1])
+    if config.train_reasoner != "none" or 4 * numbers * count > KEPT_BYTES:
+        return corpus
+    found = [states for part in corpus.parts for states in _states(reasoner, part, nodes, config.states)]
+    # Put together on the host: the device never holds them twice.
+    return replace(corpus, kept=jax.tree.map(lambda *some: jnp.asarray(np.concatenate(some)), *found))
+
+
+def _states(reasoner: Reasoner, part: Part, nodes: int, layers: int | None) -> Iterator[Memory]:
+    """The states for the questions of a part, some at a time, all in arrays of one shape."""
+    count, name = len(part.lengths), None if reasoner.is_one_network else part.algorithm
+    size = min(count, KEPT_AT_ONCE)
+    for start in range(0, count, size):
+        rows = np.arange(start, start + size) % count
+        asked = reasoner.together([(part.at(rows), np.arange(size))], size, nodes)
+        states = jax.device_get(_thought(reasoner, name, asked, layers))
+        yield jax.tree.map(lambda x, few=count - start: x[:few], states)
+
+
+@eqx.filter_jit
+def _thought(reasoner: Reasoner, name: str | None, asked: Asked, layers: int | None) -> Memory:
+    return reasoner.memory_of_one(name, asked, layers)
 
 
 def mean_where(x: Float[Array, "*shape"], where: Bool[Array, "*shape"]) -> Float[Array, ""]:
@@ -222,8 +272,8 @@ def validation_loss(config: TextTrainingConfig, corpus: Corpus, pair: Pair) -> f
     chosen = in_batches(config, {k: rng.permutation(rows) for k, rows in corpus.validation.items()})
     some = [chosen[i] for i in rng.permutation(len(chosen))[:MOST_VALIDATED]]
     weights, fixed = eqx.partition(pair, eqx.is_array)
-    loss = jax.jit(lambda weights, batch: loss_of(config, eqx.combine(weights, fixed), batch))
-    found = [loss(weights, batch_of(config, corpus, one, rng, pair.reasoner)) for one in some]
+    loss = jax.jit(lambda weights, batch, kept: loss_of(config, eqx.combine(weights, fixed), batch, kept))
+    found = [loss(weights, batch_of(config, corpus, one, rng, pair.reasoner), corpus.kept) for one in some]
     counts = [one.counted.sum() for one in some]
     return float(np.average([float(x) for x in found], weights=counts))
 
@@ -244,7 +294,8 @@ def digest(reasoner: Reasoner | None) -> str:
     """A hash of a reasoner's weights; empty for none."""
     if reasoner is None:
         return ""
-    sha = hashlib.sha256(json.dumps([type(reasoner).__name__, reasoner.algorithms, reasoner.frames]).encode())
+    about = [type(reasoner).__name__, reasoner.algorithms, reasoner.frames, getattr(reasoner, "stand_ins", ())]
+    sha = hashlib.sha256(json.dumps(about).encode())
     for name, x in sorted(named(reasoner).items()):
         sha.update(name.encode() + np.ascontiguousarray(x).tobytes())
     return sha.hexdigest()

@@ -6,7 +6,9 @@ a program was compiled into; it feeds its own hints back and is told how long an
 """
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from mechgap.algorithms import algorithm
 from mechgap.algorithms.inputs import nearest
 from mechgap.algorithms.text import Question
 from mechgap.networks import Prediction
 from mechgap.networks.clrs_net import STATES, ClrsNet, States
 from mechgap.networks.cross_attention import Memory
 from mechgap.networks.slots import SharedNet, Slots
-from mechgap.trace import Kind, Stage, Values
+from mechgap.trace import Kind, Stage, Values, Variable
 from mechgap.training.multi_task import MultiTask, load_multi_task
 
 GRADIENTS = ("none", "last", "all")  # how far the text model's loss reaches into a reasoner
@@ -99,6 +102,10 @@ class Reasoner(eqx.Module):
                 the weights learn from their part in that step only.
         """
 
+    def memory_of_one(self, name: str | None, asked: Asked, layers: int | None = None) -> Memory:
+        """`memory` of a batch whose questions are all about one algorithm; None where there is one network for all."""
+        return self.memory(asked, layers)
+
     def together(
         self, parts: Sequence[tuple[Part, Int[np.ndarray, " _"]]], count: int, nodes: int | None = None
     ) -> Asked:
@@ -135,6 +142,11 @@ class Reasoner(eqx.Module):
         """Whether it needs a first frame and a length."""
         return False
 
+    @property
+    def is_one_network(self) -> bool:
+        """Whether one network answers for all algorithms."""
+        return True
+
 
 class SharedReasoner(Reasoner):
     """One trained network for many algorithms.
@@ -142,10 +154,12 @@ class SharedReasoner(Reasoner):
     Attributes:
         net: its weights.
         frames: T; it runs T - 1 steps.
+        stand_ins: (an algorithm that it never saw, as which other one it thinks about it).
     """
 
     net: SharedNet
     frames: int = eqx.field(static=True)
+    stand_ins: tuple[tuple[str, str], ...] = eqx.field(static=True, default=())
 
     def __check_init__(self) -> None:
         if self.net.networks.config.encode_hints:
@@ -160,6 +174,11 @@ class SharedReasoner(Reasoner):
         result = trained if isinstance(trained, MultiTask) else load_multi_task(trained)
         return cls(net=result.member(seed), frames=int(result.manifest["frames"]))
 
+    def with_stand_ins(self, names: Sequence[str]) -> "SharedReasoner":
+        """The same network, also for algorithms that it never saw: it has no encoders for them, and borrows some."""
+        unseen = tuple((name, stand_in(self.slots, name)) for name in names if name not in self.algorithms)
+        return replace(self, stand_ins=unseen)
+
     @property
     def slots(self) -> Slots:
         """Which variable lies where."""
@@ -171,15 +190,22 @@ class SharedReasoner(Reasoner):
         hidden = self.net.networks.config.hidden
         return hidden, hidden
 
+    def number(self, name: str) -> int:
+        """See `Reasoner`; of a stand-in where there is one."""
+        return super().number(dict(self.stand_ins).get(name, name))
+
     def part(self, name: str, inputs: Mapping[str, Any]) -> Part:
-        """See `Reasoner`. An order that never changes is an input of the network, though text does not say it."""
-        self.number(name)
-        wanted = dict(self.slots.specs)[name].names(Stage.INPUT)
-        given = dict(inputs)
-        if "pred" in wanted:
-            given["pred"] = standing_order(np.asarray(inputs["pos"]))
-        values = {variable: _narrow(given[variable]) for variable in wanted}
-        return Part(values, {}, np.full(len(values["pos"]), self.frames, np.int32), name)
+        """See `Reasoner`. An order that never changes is an input of the network, though text does not say it.
+
+        What a stand-in has among its inputs and a question does not, such as a source, is 0 throughout.
+        """
+        known = self.algorithms[self.number(name)]
+        spec, pos = dict(self.slots.specs)[known], np.asarray(inputs["pos"])
+        given = {**inputs, "pred": standing_order(pos)}
+        if known != name:
+            given = {v.name: np.zeros((len(pos), *v.shape(pos.shape[-1]))) for v in spec.at(Stage.INPUT)} | given
+        values = {variable: _narrow(given[variable]) for variable in spec.names(Stage.INPUT)}
+        return Part(values, {}, np.full(len(pos), self.frames, np.int32), known)
 
     def memory(self, asked: Asked, layers: int | None = None, gradients: str = "none") -> Memory:
         """See `Reasoner`."""
@@ -267,6 +293,11 @@ class CompiledReasoner(Reasoner):
         """See `Reasoner`."""
         return True
 
+    @property
+    def is_one_network(self) -> bool:
+        """See `Reasoner`."""
+        return False
+
     def part(self, name: str, inputs: Mapping[str, Any]) -> Part:
         """See `Reasoner`."""
         meant = self.programs[self.number(name)].interpret(**inputs)
@@ -293,6 +324,11 @@ class CompiledReasoner(Reasoner):
 
         return jax.lax.stop_gradient(jax.tree.map(chosen, *each))
 
+    def memory_of_one(self, name: str | None, asked: Asked, layers: int | None = None) -> Memory:
+        """See `Reasoner`: the other networks need not run."""
+        assert name is not None
+        return jax.lax.stop_gradient(self._memory(name, asked, layers))
+
     def _memory(self, name: str, asked: Asked, layers: int | None) -> Memory:
         network, slots = self.networks[name], self.slots.names[name]
 
@@ -306,6 +342,34 @@ class CompiledReasoner(Reasoner):
             return _memory(states, steps - 1 if layers is None else layer_steps(steps, layers), present)
 
         return jax.vmap(one)(asked.inputs, asked.hints, jnp.asarray(asked.lengths), jnp.asarray(asked.sizes))
+
+
+def stand_in(slots: Slots, unseen: str) -> str:
+    """Which of its algorithms a network is told that a question about another one is about.
+
+    One that has all of its inputs and as few more as possible; of several, one whose executions are written down in
+    variables most like its own: weights matter to Prim's algorithm and to Bellman and Ford's, not to breadth-first
+    search. What the network then computes is that other algorithm, on the question's data.
+    """
+    needed = {_look(v) for v in algorithm(unseen).spec.at(Stage.INPUT)}
+    more = {name: {_look(v) for v in spec.at(Stage.INPUT)} for name, spec in slots.specs}
+    fitting = [name for name, has in more.items() if needed <= has]
+    if not fitting:
+        inputs = ", ".join(sorted(look[0] for look in needed))
+        raise ValueError(
+            f"The reasoner never saw {unseen!r}, and none of its algorithms has all of its inputs ({inputs}), so that "
+            f"none can stand in for it. It knows {', '.join(slots.algorithms)}."
+        )
+    own = _hints(unseen)
+    return min(fitting, key=lambda name: (len(more[name] - needed), -(_hints(name) & own).total()))
+
+
+def _hints(name: str) -> Counter:
+    return Counter((v.location, v.kind) for v in algorithm(name).spec.at(Stage.HINT))
+
+
+def _look(variable: Variable) -> tuple[str, ...]:
+    return variable.name, variable.location, variable.kind
 
 
 def questions_asked(

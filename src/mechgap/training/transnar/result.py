@@ -99,7 +99,11 @@ def load_text_models(folder: str | Path) -> TextModels:
 
 
 def save_reasoner(path: str | Path, reasoner: Reasoner, dtype: str = FULL) -> None:
-    """Write a reasoner; a compiled one in full precision, which it needs."""
+    """Write a reasoner; a compiled one in full precision, which it needs.
+
+    In half precision it is also rid of what is never used: the encoders and decoders of slots that an algorithm leaves
+    empty, which are most of its weights.
+    """
     nets = reasoner.networks if isinstance(reasoner, CompiledReasoner) else None
     if nets is None:
         assert isinstance(reasoner, SharedReasoner)
@@ -111,9 +115,13 @@ def save_reasoner(path: str | Path, reasoner: Reasoner, dtype: str = FULL) -> No
         "specs": [[name, [asdict(v) for v in spec]] for name, spec in reasoner.slots.specs],
         "configs": configs,
         "frames": reasoner.frames,
+        "stand_ins": reasoner.stand_ins if isinstance(reasoner, SharedReasoner) else (),
         "programs": [one.name for one in reasoner.programs] if isinstance(reasoner, CompiledReasoner) else None,
     }
-    _write(Path(path), named(reasoner), about, dtype if nets is None else FULL)
+    arrays, dtype = named(reasoner), dtype if nets is None else FULL
+    if dtype == HALF:
+        arrays = {name: x[_used(reasoner.slots, name)] for name, x in arrays.items()}
+    _write(Path(path), arrays, about, dtype)
 
 
 def load_reasoner(path: str | Path) -> Reasoner:
@@ -124,12 +132,27 @@ def load_reasoner(path: str | Path) -> Reasoner:
     if about["programs"] is None:
         slots, config = Slots(tuple(specs.items())), NetConfig(**about["configs"][""])
         net = eqx.filter_eval_shape(lambda key: SharedNet.init(slots, config, key=key), jax.random.key(0))
-        skeleton = SharedReasoner(net=net, frames=about["frames"])
+        stand_ins = tuple((unseen, other) for unseen, other in about.get("stand_ins", ()))
+        skeleton = SharedReasoner(net=net, frames=about["frames"], stand_ins=stand_ins)
+        if about["dtype"] == HALF:
+            arrays = {name: _spread(slots, name, x) for name, x in arrays.items()}
     else:
         networks = {name: skeleton_of(spec, NetConfig(**about["configs"][name])) for name, spec in specs.items()}
         programs = tuple(program(name) for name in about["programs"])
         skeleton = CompiledReasoner(networks=networks, frames=about["frames"], programs=programs)
     return renamed(skeleton, arrays, f"The reasoner in {path}")
+
+
+def _used(slots: Slots, name: str) -> Any:
+    """Which of its rows, one for each algorithm, a network reads of an array; ... for all."""
+    _, _, part, slot, *_ = [*name.split("."), ""]
+    return slots.filled[slot] > 0 if part in ("encoders", "decoders") else ...
+
+
+def _spread(slots: Slots, name: str, x: Any) -> Any:
+    """The rows that were kept at their places, and zeros at those of the others."""
+    used = _used(slots, name)
+    return x if used is ... else jnp.zeros((len(used), *x.shape[1:]), x.dtype).at[np.flatnonzero(used)].set(x)
 
 
 def _write(path: Path, arrays: dict[str, Any], about: dict[str, Any], dtype: str) -> None:

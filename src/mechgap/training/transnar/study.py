@@ -1,12 +1,20 @@
-"""A study: one reasoner, several text models that are trained alike on the same questions, one evaluation.
+"""A study: reasoners, several text models that are trained alike on the same questions, and what they are asked.
 
-Presets are TOML files of plain values: `[reasoner]`, `[training]` for all models, `[models.NAME]` for what sets one
-apart, `[evaluation]`.
+Presets are TOML files of plain values:
+
+    [reasoner]           whom models look at
+    [reasoners.NAME]     another one: what it has in place of that
+    [training]           of all models
+    [models.NAME]        what sets one apart; and `reasoner`: "trained" (the first one), "compiled" (exact networks), or
+                         the name of another; and `teacher`: the model that answers its extra questions
+    [evaluation]         what is asked
+    [growing]            what is asked at rising n, of the models that it names
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,16 +23,28 @@ from mechgap.algorithms.inputs import nearest
 from mechgap.storage import write_text
 from mechgap.training.config import parse_toml
 from mechgap.training.multi_task import MultiTaskConfig, train_together
-from mechgap.training.transnar.config import EvaluationConfig, TextTrainingConfig
+from mechgap.training.transnar.config import STAND_IN, EvaluationConfig, TextTrainingConfig
 from mechgap.training.transnar.data import kept_groups
-from mechgap.training.transnar.evaluation import CONTROLS, evaluate
+from mechgap.training.transnar.distillation import share_right, taught_groups
+from mechgap.training.transnar.evaluation import CONTROLS, evaluate, evaluate_growing
+from mechgap.training.transnar.exam import Exam, exam_for, growing_exam
 from mechgap.training.transnar.loop import digest, train_text_models
 from mechgap.training.transnar.reasoner import Reasoner, SharedReasoner
-from mechgap.training.transnar.result import TextModels, finished, load_text_models, write_metrics
+from mechgap.training.transnar.result import (
+    FULL,
+    TextModels,
+    finished,
+    load_text_models,
+    save_text_models,
+    write_metrics,
+)
 
-PRESETS = ("tiny", "demo", "h200", "paper")
-TABLES = ("reasoner", "training", "models", "evaluation")
-STUDY, SCORES = "study.json", "scores"
+PRESETS = ("tiny", "quick", "demo", "h200", "paper")
+TABLES = ("reasoner", "reasoners", "training", "models", "evaluation", "growing")
+TRAINED, COMPILED = "trained", "compiled"
+STUDY, SCORES, GROWING, TAUGHT = "study-{}.json", "scores", "growing", "teacher_right"
+Watch = Callable[[str], None]
+Compile = Callable[[Sequence[str]], Reasoner]
 
 
 @dataclass(frozen=True)
@@ -32,15 +52,36 @@ class Study:
     """What is trained and asked.
 
     Attributes:
-        reasoner: whom models look at.
+        reasoners: name -> whom models look at.
         models: by name.
         evaluation: what they are asked.
+        looks_at: model -> the name of its reasoner.
+        teachers: model -> the name of its teacher, for those that have one.
+        growing: what some are asked at rising n.
+        grown: which.
     """
 
     name: str
-    reasoner: MultiTaskConfig
+    reasoners: dict[str, MultiTaskConfig]
     models: dict[str, TextTrainingConfig]
     evaluation: EvaluationConfig
+    looks_at: dict[str, str] = field(default_factory=dict)
+    teachers: dict[str, str] = field(default_factory=dict)
+    growing: EvaluationConfig | None = None
+    grown: tuple[str, ...] = ()
+
+    @property
+    def reasoner(self) -> MultiTaskConfig:
+        """The first one."""
+        return self.reasoners[TRAINED]
+
+    def only(self, names: Sequence[str]) -> "Study":
+        """The same study with some of its models, and their teachers."""
+        for name in names:
+            if name not in self.models:
+                raise ValueError(f"The study {self.name!r} has no model {name!r}. {nearest(name, list(self.models))}")
+        wanted = {*names, *(self.teachers[name] for name in names if name in self.teachers)}
+        return replace(self, models={name: config for name, config in self.models.items() if name in wanted})
 
 
 def read_study(source: str, changes: Mapping[str, Any] | None = None, models: Sequence[str] = ()) -> Study:
@@ -48,7 +89,8 @@ def read_study(source: str, changes: Mapping[str, Any] | None = None, models: Se
 
     Args:
         source: the name of a preset, or a path.
-        changes: settings to replace; those of the reasoner and the evaluation start with `reasoner.` and `evaluation.`.
+        changes: settings to replace; those of reasoners and evaluations start with `reasoner.`, `evaluation.` and
+            `growing.`.
         models: only these, by name.
     """
     if source in PRESETS:
@@ -63,54 +105,128 @@ def read_study(source: str, changes: Mapping[str, Any] | None = None, models: Se
         raise ValueError(f"A study has the tables {', '.join(TABLES)}; got {unknown[0]!r} in {source}.")
     settings = {name: dict(tables.get(name, {})) for name in TABLES}
     for name, value in (changes or {}).items():
-        table, dot, field = name.partition(".")
-        settings[table if dot and table in ("reasoner", "evaluation") else "training"][field or name] = value
-    known = settings["models"] or {"transnar": {}}
-    for name in models:
-        if name not in known:
-            raise ValueError(f"The study {source!r} has no model {name!r}. {nearest(name, list(known))}")
-    chosen = {name: known[name] for name in models or known}
+        table, dot, setting = name.partition(".")
+        own = dot and table in ("reasoner", "evaluation", "growing")
+        settings[table if own else "training"][setting if own else name] = value
+    study = _study(Path(source).stem, settings)
+    return study.only(models) if models else study
+
+
+def _study(name: str, settings: Mapping[str, dict[str, Any]]) -> Study:
+    reasoners = {TRAINED: {}, **settings["reasoners"]}
+    models = settings["models"] or {"transnar": {}}
+    looks_at = {model: own.get("reasoner", TRAINED) for model, own in models.items()}
+    teachers = {model: own["teacher"] for model, own in models.items() if "teacher" in own}
+    growing = dict(settings["growing"])
+    grown = tuple(growing.pop("models", ()))
+    configs = {
+        model: TextTrainingConfig.from_settings(
+            {**settings["training"], **{k: x for k, x in own.items() if k not in ("reasoner", "teacher")}}
+        )
+        for model, own in models.items()
+    }
+    _check_names(looks_at.values(), [*reasoners, COMPILED], "reasoner")
+    _check_names([*teachers.values(), *grown], list(models), "model")
+    for model, config in configs.items():
+        if config.taught != (model in teachers):
+            raise ValueError(
+                f'The model {model!r} must have both a teacher and extra_answers = "teacher", or neither of them.'
+            )
     return Study(
-        Path(source).stem,
-        MultiTaskConfig.from_settings(settings["reasoner"]),
-        {name: TextTrainingConfig.from_settings({**settings["training"], **own}) for name, own in chosen.items()},
+        name,
+        {key: MultiTaskConfig.from_settings({**settings["reasoner"], **own}) for key, own in reasoners.items()},
+        configs,
         EvaluationConfig.from_settings(settings["evaluation"]),
+        looks_at,
+        teachers,
+        EvaluationConfig.from_settings(growing) if growing else None,
+        grown,
     )
+
+
+def _check_names(given: Iterable[str], known: list[str], what: str) -> None:
+    for name in given:
+        if name not in known:
+            raise ValueError(f"The study has no {what} {name!r}. {nearest(name, known)}")
 
 
 def run_study(
     study: Study,
     folder: str | Path,
     *,
-    reasoner: Reasoner | None = None,
+    compiled: Compile | None = None,
     controls: Sequence[str] = tuple(CONTROLS),
-    watch: Callable[[str], None] = lambda said: None,
+    watch: Watch = lambda said: None,
     quiet: bool | None = None,
 ) -> dict[str, TextModels]:
     """Train what is missing, ask, and keep everything.
 
     Args:
         study: what.
-        folder: for results; what is finished is not repeated.
-        reasoner: one to use instead of training the study's.
+        folder: for results; what is finished is not repeated, and several processes may share it if each has models of
+            its own.
+        compiled: makes the exact reasoner of some algorithms, for studies that have one.
         controls: ways to ask, see `CONTROLS`.
         watch: is told what is done.
         quiet: no progress bars; by default where there is no terminal.
     """
     folder = Path(folder)
-    if reasoner is None and any(config.looks for config in study.models.values()):
-        watch("the reasoner")
-        reasoner = SharedReasoner.of(train_together(study.reasoner, folder=folder, quiet=quiet))
+
+    @cache
+    def reasoner_of(name: str, algorithms: tuple[str, ...]) -> Reasoner:
+        watch(f"the reasoner: {name}")
+        if name != COMPILED:
+            return SharedReasoner.of(train_together(study.reasoners[name], folder=folder, quiet=quiet))
+        if compiled is None:
+            raise ValueError("This study has a compiled reasoner; give `compiled`, which makes it.")
+        return compiled(algorithms)
+
     done: dict[str, TextModels] = {}
-    for name, config in study.models.items():
-        mine = reasoner if config.looks else None
-        place = folder / config.name(digest(mine))
+    for name in sorted(study.models, key=lambda name: name in study.teachers):  # teachers before their students
+        config, reasoner = study.models[name], None
+        if config.looks:
+            who = study.looks_at.get(name, TRAINED)
+            reasoner = reasoner_of(who, config.algorithms if who == COMPILED else ())
+            if config.unseen == STAND_IN and isinstance(reasoner, SharedReasoner):
+                reasoner = reasoner.with_stand_ins(config.algorithms)
         watch(name)
-        groups = () if finished(place) else kept_groups(config, folder, quiet)
-        result = train_text_models(config, mine, groups=groups, folder=folder, quiet=quiet)
-        done[name] = scored_models(place, result, study.evaluation, controls, watch)
-        _note(folder, study.name, {name: place.name})
-    return done
+        place, result = _trained(study, name, config, reasoner, done, folder, quiet)
+        exam = exam_for(study.evaluation, config.algorithms, folder)
+        done[name] = scored_models(place, result, study.evaluation, controls, watch, exam)
+        if name in study.grown and study.growing is not None:
+            _grown(place, result, study.growing, folder, watch)
+        about = {"study": study.name, "number": [*study.looks_at, *study.models].index(name), "place": place.name}
+        looked = {"reasoner": study.looks_at.get(name, TRAINED)} if config.looks else {}
+        taught = {"teacher": study.teachers[name]} if name in study.teachers else {}
+        write_text(folder / STUDY.format(name), json.dumps({**about, **looked, **taught}) + "\n")
+    return {name: done[name] for name in study.models}
+
+
+def _trained(
+    study: Study,
+    name: str,
+    config: TextTrainingConfig,
+    reasoner: Reasoner | None,
+    done: Mapping[str, TextModels],
+    folder: Path,
+    quiet: bool | None,
+) -> tuple[Path, TextModels]:
+    """Where the result of one model lies, and the result."""
+    teacher = done[study.teachers[name]] if config.taught else None
+    taught_by = "" if teacher is None else teacher.config.name(digest(teacher.reasoners[0]))
+    place = folder / config.name(digest(reasoner) + taught_by)
+    if finished(place):
+        return place, load_text_models(place)
+    groups, right = kept_groups(config, folder, quiet), None
+    if teacher is not None:
+        taught = taught_groups(config, groups, teacher, taught_by, folder)
+        extra = [[g for g in some if g.size in config.extra_sizes] for some in (taught, groups)]
+        groups, right = taught, share_right(*extra)
+    result = train_text_models(config, reasoner, groups=groups, taught_by=taught_by, folder=folder, quiet=quiet)
+    if right is not None:
+        result.metrics[TAUGHT] = right
+        write_metrics(place, result.metrics)
+    return place, result
 
 
 def scored_models(
@@ -118,7 +234,8 @@ def scored_models(
     result: TextModels,
     evaluation: EvaluationConfig,
     controls: Sequence[str],
-    watch: Callable[[str], None] = lambda said: None,
+    watch: Watch = lambda said: None,
+    exam: Exam | None = None,
 ) -> TextModels:
     """Ask trained models and keep the scores in their folder, unless they were asked the same before."""
     had = result.metrics.get(SCORES)
@@ -126,9 +243,19 @@ def scored_models(
     same = had is not None and had["evaluation"] == json.loads(json.dumps(asdict(evaluation)))
     if had is not None and same and wanted <= set(had["models"]):
         return result
-    result.metrics[SCORES] = json.loads(json.dumps(evaluate(result, evaluation, controls, watch)))
+    result.metrics[SCORES] = json.loads(json.dumps(evaluate(result, evaluation, controls, watch, exam)))
     write_metrics(place, result.metrics)
     return result
+
+
+def _grown(place: Path, result: TextModels, growing: EvaluationConfig, folder: Path, watch: Watch) -> None:
+    """The same at rising n."""
+    had = result.metrics.get(GROWING)
+    if had is not None and had["evaluation"] == json.loads(json.dumps(asdict(growing))):
+        return
+    exam = growing_exam(growing, result.config.algorithms, result.config.context, folder)
+    result.metrics[GROWING] = json.loads(json.dumps(evaluate_growing(result, growing, watch, exam)))
+    write_metrics(place, result.metrics)
 
 
 def load_study(folder: str | Path) -> dict[str, TextModels]:
@@ -137,23 +264,34 @@ def load_study(folder: str | Path) -> dict[str, TextModels]:
     if finished(folder):
         result = load_text_models(folder)
         return {"transnar" if result.config.looks else "transformer": result}
-    if not (folder / STUDY).exists():
-        raise FileNotFoundError(
-            f"{folder} holds neither a study nor trained text models. Train some: mechgap transnar train --preset tiny"
+    return {name: load_text_models(folder / note["place"]) for name, note in notes_of(folder).items()}
+
+
+def save_study(folder: str | Path, done: Mapping[str, TextModels], dtype: str = FULL) -> int:
+    """Write models as a study that `load_study` reads, and nothing else; returns the bytes of all files."""
+    folder = Path(folder)
+    for number, (name, result) in enumerate(done.items()):
+        save_text_models(folder / name, result, dtype)
+        write_text(
+            folder / STUDY.format(name), json.dumps({"study": folder.name, "number": number, "place": name}) + "\n"
         )
-    places = json.loads((folder / STUDY).read_text())["models"]
-    return {name: load_text_models(folder / place) for name, place in places.items()}
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def places_of(folder: str | Path) -> dict[str, Path]:
     """Where the models of a study lie, by name."""
     folder = Path(folder)
-    if finished(folder) or not (folder / STUDY).exists():
+    if finished(folder):
         return dict.fromkeys(load_study(folder), folder)
-    return {name: folder / place for name, place in json.loads((folder / STUDY).read_text())["models"].items()}
+    return {name: folder / note["place"] for name, note in notes_of(folder).items()}
 
 
-def _note(folder: Path, name: str, models: dict[str, str]) -> None:
-    """Add models to the list of what a folder holds."""
-    had = json.loads((folder / STUDY).read_text())["models"] if (folder / STUDY).exists() else {}
-    write_text(folder / STUDY, json.dumps({"study": name, "models": {**had, **models}}, indent=1) + "\n")
+def notes_of(folder: str | Path) -> dict[str, dict[str, Any]]:
+    """What a folder says about the models of its study, in their order: a file for each, so that many may write."""
+    start, end = STUDY.split("{}")
+    found = {path.name[len(start) : -len(end)]: json.loads(path.read_text()) for path in Path(folder).glob(start + "*")}
+    if not found:
+        raise FileNotFoundError(
+            f"{folder} holds neither a study nor trained text models. Train some: mechgap transnar train --preset tiny"
+        )
+    return dict(sorted(found.items(), key=lambda item: item[1]["number"]))

@@ -1,0 +1,343 @@
+"""TransNAR: what the paper and its summary claim, what ours come to, and the controls that the paper lacks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mechgap.algorithms.inputs import nearest
+from mechgap.report.paper.catalogue import Item
+from mechgap.report.paper.lines import Comparison
+from mechgap.report.paper.transnar_results import (
+    ERRORS,
+    FOLDER,
+    STUDIES,
+    Results,
+    by_algorithm,
+    means,
+    model_name,
+    overview,
+    score_name,
+)
+from mechgap.report.paper.verdicts import DIFFERS, IMPOSSIBLE, NEVER, PERCENT, REPRODUCED, SHOWN, SMALL, Details, Line
+from mechgap.training.config import parse_toml
+from mechgap.training.transnar.study import read_study, run_study
+from mechgap.training.transnar.summary import write_summary
+
+PREFIX = "transnar-"
+JUDGED = (10, 14)  # sizes of the claim
+SUMMARY_GAIN, SUMMARY_FACTOR, PAPER_GAIN, SEVERAL = 11.0, 4, 20.0, 3
+EMERGING, WITHOUT_GAIN = ("graham_scan", "jarvis_march", "mst_prim"), ("binary_search", "minimum")
+Say = Callable[[str], None]
+Found = tuple[list[Line], list[Details]]
+
+
+def is_transnar(name: str) -> bool:
+    """Whether an item is one of TransNAR's."""
+    return name.startswith(PREFIX)
+
+
+def transnar_items() -> list[str]:
+    """Their names, e.g. transnar-grid."""
+    return [f"{PREFIX}{name}" for name in _document()]
+
+
+def run_transnar_item(
+    name: str, preset: str, folder: Path, *, runs: Path, changes: Mapping[str, Any] | None = None, say: Say = print
+) -> None:
+    """Train the models that an item needs and a folder lacks."""
+    from mechgap.report.text_models import compiled_reasoner
+
+    kept, needed = Results(folder), NEEDED[_checked(name)]
+    if kept.has(*needed):
+        say(f"{name}: finished before")
+        return
+    study, place = read_study(STUDIES[preset], changes, needed), runs / FOLDER
+    run_study(study, place, compiled=compiled_reasoner, watch=say)
+    write_summary(study, place, folder / FOLDER)
+
+
+def transnar_table(name: str, folder: str | Path) -> Comparison:
+    """One item, from the results in a folder."""
+    entry, results = _document()[_checked(name)], Results(folder)
+    needed = NEEDED[_checked(name)]
+    missing = [model for model in needed if not results.has(model)]
+    lines, details = ITEMS[_checked(name)](results)
+    ran = [results.models[model] for model in needed if results.has(model)]
+    networks = ", ".join(dict.fromkeys(str(model["config"]["seeds"]) for model in ran)) or "-"
+    date = max((model["manifest"].get("date", "-") for model in ran), default="-")
+    if missing:
+        lines.append(Line(f"Not measured yet: {', '.join(missing)}", verdict=NEVER))
+    small = any(SMALL in line.verdict for line in lines)
+    item = Item(name, entry["title"], {}, about=entry.get("about", ""))
+    return Comparison(item, tuple(lines), tuple(d for d in details if d.rows), networks, date, small)
+
+
+def grid(results: Results) -> Found:
+    """The 2 x 2, and whether the main claim holds."""
+    lines: list[Line] = []
+    if results.has("transnar", "transformer"):
+        for n in results.sizes("transnar"):
+            for key in ("clrs", "shape"):
+                label = f"TransNAR above the Transformer, {score_name(key)}, n = {n}"
+                lines.append(_gain_line(results, label, "transnar", "transformer", n, key, judged=n <= max(JUDGED)))
+    if results.has("transnar", "transformer", "transnar_shuffled"):
+        for n in results.sizes("transnar"):
+            label = f"the same with shuffled states, CLRS, n = {n}"
+            lines.append(_gain_line(results, label, "transnar_shuffled", "transformer", n))
+        lines.append(_claim(results))
+    for name in ("transformer", "transnar"):
+        counted = f"{name}_counted_positions"
+        if results.has(name, counted):
+            for n in results.sizes(name):
+                label = f"{model_name(name)}: randomised above counted positions, CLRS, n = {n}"
+                lines.append(_gain_line(results, label, name, counted, n, judged=n in JUDGED))
+    models = [name for name in NEEDED["grid"] if results.has(name)]
+    return lines, [overview(results, models), *by_algorithm(results, models)]
+
+
+def _claim(results: Results) -> Line:
+    """The whole claim in one verdict."""
+    sizes = [n for n in JUDGED if n in results.sizes("transnar")]
+    names = ("transnar", "transformer", "transnar_shuffled")
+    gains = {n: results.gain("transnar", "transformer", n) for n in sizes}
+    shuffled = {n: results.gain("transnar_shuffled", "transformer", n) for n in sizes}
+    problems = [f"the gain at {n} is within two standard errors" for n in sizes if not gains[n].counts]
+    problems += [f"with shuffled states there is a gain at {n}, too" for n in sizes if shuffled[n].counts]
+    said = ", ".join(f"{gains[n]} and shuffled {shuffled[n]} at {n}" for n in sizes)
+    verdict = REPRODUCED if not problems else f"{DIFFERS}: {'; '.join(problems)}"
+    if not results.comparable(*names) or sizes != list(JUDGED):
+        verdict = SMALL
+    label = "The claim: a gain at 10 and at 14 that shuffled states lose"
+    return Line(label, "above", said, networks=results.seeds(*names), verdict=verdict)
+
+
+def controls(results: Results) -> Found:
+    """Other trainings and other ways to ask."""
+    lines = []
+    for other, words in (
+        ("transformer_deep", "a Transformer with as many parameters"),
+        ("transnar_shuffled", "TransNAR with shuffled states"),
+    ):
+        if results.has("transnar", other):
+            for n in results.sizes("transnar"):
+                lines.append(_gain_line(results, f"TransNAR above {words}, CLRS, n = {n}", "transnar", other, n))
+    for where in ("first", "last", "every_second"):
+        if results.has("transnar", "transformer", f"transnar_{where}"):
+            for n in results.sizes("transnar"):
+                label = f"cross-attention {where.replace('_', ' ')} only, above the Transformer, CLRS, n = {n}"
+                lines.append(_gain_line(results, label, f"transnar_{where}", "transformer", n))
+    models = [name for name in NEEDED["controls"] if results.has(name)]
+    return lines, [overview(results, models, every_way=True)]
+
+
+def claims(results: Results) -> Found:
+    """What is claimed in words."""
+    claimed = f"up to {SUMMARY_GAIN:.0f} % (summary)"
+    factor = (
+        f"{IMPOSSIBLE}: the paper trains on n of 4 to 8 and 12 and tests at 10, 12 and 14, at most 14/12 = 1.2 times "
+        f"the largest of training; see the item on larger n for ours"
+    )
+    four = Line(f"{SUMMARY_FACTOR}x larger inputs", f"up to {SUMMARY_FACTOR}x (summary)", verdict=factor)
+    if not results.has("transnar", "transformer"):
+        return [Line("Gain in CLRS score", claimed, verdict=NEVER), four], []
+    sizes = [n for n in results.sizes("transnar") if n <= max(JUDGED)]
+    gains = {n: results.gain("transnar", "transformer", n) for n in sizes}
+    near = any(abs(g.mean - SUMMARY_GAIN) <= ERRORS * g.error for g in gains.values())
+    largest = max(gains, key=lambda n: gains[n].mean)
+    reason = "no such number is in the paper, and ours is not near it"
+    lines = [
+        _judged(
+            results, "Gain in CLRS score, the largest mean over algorithms", claimed,
+            f"{gains[largest]} at n = {largest}", gains[largest].interval, near, reason,
+        )
+    ]  # fmt: skip
+    apart = {n: _apart(results, n) for n in sizes}
+    most = {a: max(apart[n][a] for n in sizes) for a in apart[sizes[0]]}
+    above = sorted(a for a, gained in most.items() if gained > PAPER_GAIN)
+    said = f"{len(above)} of {len(most)}: {', '.join(above)}" if above else f"none of {len(most)}"
+    paper, few = f"more than {PAPER_GAIN:.0f} points on several", f"fewer than {SEVERAL} algorithms"
+    lines.append(_judged(results, "Large gains, at any of the sizes", paper, said, "", len(above) >= SEVERAL, few))
+    for name in (a for a in EMERGING if a in most):
+        lines.append(_emergence(results, name))
+    for name in (a for a in WITHOUT_GAIN if a in most):
+        holds = all(apart[n][name] <= ERRORS * _error(results, n, name) for n in sizes if n != 12)
+        said = ", ".join(f"{apart[n][name]:+.1f} at {n}" for n in sizes)
+        lines.append(_judged(results, f"{name}: no gain", "none", said, "", holds, "there is a gain"))
+    return [*lines, four], []
+
+
+def _emergence(results: Results, name: str) -> Line:
+    """Whether TransNAR knows answers where the Transformer has none but by chance."""
+    found = {}
+    for n in (n for n in results.sizes("transnar") if n in JUDGED):
+        plain, with_reasoner = (results.table(model, n)[name] for model in ("transformer", "transnar"))
+        floor = results.beside("transnar", n, "exact", "floor")[name]
+        found[n] = (plain, with_reasoner, floor)
+    holds = any(plain < floor and with_reasoner > floor for plain, with_reasoner, floor in found.values())
+    said = ", ".join(f"{a:.1f} → {b:.1f} at {n} (floor {floor:.1f})" for n, (a, b, floor) in found.items())
+    why = "at no size is TransNAR above, and the Transformer below, the best constant answer"
+    return _judged(results, f"{name}: answers emerge", "Transformer near 0 at one of 10 and 14", said, "", holds, why)
+
+
+def compiled(results: Results) -> Found:
+    """An exact reasoner against a trained one."""
+    exact, trained = "transnar_compiled", "transnar_eight"
+    if not results.has(exact, trained):
+        return [], []
+    lines = [
+        _gain_line(results, f"exact above trained reasoner, {score_name(key)}, n = {n}", exact, trained, n, key)
+        for n in results.sizes(exact)
+        for key in ("clrs", "shape")
+    ]
+    models = [trained, exact]
+    return lines, [overview(results, models), *by_algorithm(results, models)]
+
+
+def unseen(results: Results) -> Found:
+    """Algorithms that the reasoner has no encoders for."""
+    mine = "transnar_unseen"
+    if not results.has(mine, "transnar", "transformer"):
+        return [], []
+    known = set(results.beside(mine, results.sizes(mine)[0], "reasoner"))
+    never = [a for a in results.algorithms(mine) if a not in known]
+    lines = [
+        _gain_line(results, f"{words}, above the Transformer, CLRS, n = {n}", mine, "transformer", n, names=some)
+        for words, some in ((f"never seen ({', '.join(never)})", never), ("seen", sorted(known)))
+        for n in results.sizes(mine)
+        if some
+    ]
+    told = results.models[mine]["manifest"]["stand_ins"]
+    rows = tuple((name, told[name]) for name in never)
+    shown = list(by_algorithm(results, ["transformer", "transnar", mine], never))
+    return lines, [Details("What the reasoner is told", ("asked about", "told"), rows), *shown]
+
+
+def distillation(results: Results) -> Found:
+    """What a plain Transformer learns from TransNAR."""
+    student, right = "student", "student_of_right_answers"
+    if not results.has(student, "transformer"):
+        return [], []
+    lines = []
+    for n in results.sizes(student):
+        lines.append(_gain_line(results, f"student above the Transformer, CLRS, n = {n}", student, "transformer", n))
+    for words, other in (("its teacher", "transnar"), ("one with right answers", right)):
+        if results.has(other):
+            for n in results.sizes(student):
+                lines.append(_gain_line(results, f"student above {words}, CLRS, n = {n}", student, other, n))
+    models = [name for name in NEEDED["distillation"] if results.has(name)]
+    taught = results.models[student]["metrics"].get("teacher_right", {})
+    rows = tuple((n, f"{PERCENT * share:.1f}") for n, share in taught.items())
+    return lines, [
+        Details("CLRS score of what the student is told, by n", ("n", "right, %"), rows),
+        overview(results, models),
+    ]
+
+
+def growing(results: Results) -> Found:
+    """How far questions can grow, and how scores fall."""
+    models = ["transformer", "transnar"]
+    if not all("growing" in results.models.get(name, {}).get("metrics", {}) for name in models):
+        return [], []
+    found = [results.models[name]["metrics"]["growing"] for name in models]
+    sizes, rows = found[0]["evaluation"]["sizes"], []
+    for name in results.algorithms("transformer"):
+        cells = []
+        for n in sizes:
+            scores = [means([r["by_size"].get(str(n), []) for r in f["models"]], "clrs").get(name) for f in found]
+            floor = means([found[1]["models"][0]["by_size"].get(str(n), [])], "floor").get(name)
+            known = None not in scores and floor is not None
+            cells.append(f"{scores[0]:.0f} → {scores[1]:.0f} ({floor:.0f})" if known else "")
+        last, long = found[0]["last"][name], found[0]["too_long"][name]
+        rows.append((name, str(last or "none"), str(long or "none"), *cells))
+    context = found[0]["context"]
+    header = ("algorithm", "last n that fits", "first that does not", *(f"n = {n}" for n in sizes))
+    count = found[0]["evaluation"]["count"]
+    title = f"Context of {context} tokens, {count} questions each, among the sizes {', '.join(map(str, sizes))}"
+    return [], [Details(title, header, tuple(rows))]
+
+
+# Item -> the models that it needs.
+NEEDED = {
+    "grid": (
+        *("transformer", "transnar", "transformer_counted_positions", "transnar_counted_positions"),
+        "transnar_shuffled",
+    ),
+    "controls": (
+        *("transformer", "transformer_deep", "transnar", "transnar_shuffled"),
+        *("transnar_first", "transnar_last", "transnar_every_second"),
+    ),
+    "claims": ("transformer", "transnar"),
+    "compiled": ("transnar_eight", "transnar_compiled"),
+    "unseen": ("transformer", "transnar", "transnar_unseen"),
+    "distillation": ("transformer", "transnar", "student", "student_of_right_answers"),
+    "growing": ("transformer", "transnar"),
+}
+ITEMS: dict[str, Callable[[Results], Found]] = {
+    "grid": grid,
+    "controls": controls,
+    "claims": claims,
+    "compiled": compiled,
+    "unseen": unseen,
+    "distillation": distillation,
+    "growing": growing,
+}
+
+
+def _gain_line(
+    results: Results,
+    label: str,
+    name: str,
+    other: str,
+    n: int,
+    key: str = "clrs",
+    *,
+    names: Sequence[str] | None = None,
+    judged: bool = False,
+) -> Line:
+    """A difference of two models; judged where the paper says that there is one."""
+    gain = results.gain(name, other, n, key, names)
+    verdict = f"{SHOWN}: {'more' if gain.counts else 'not more'} than two standard errors"
+    if judged:
+        verdict = _verdict(results, (name, other), gain.counts, "the gain is within two standard errors, or a loss")
+    interval = gain.interval if np.isfinite(gain.error) else ""
+    return Line(label, "above" if judged else "", str(gain), interval, results.seeds(name, other), verdict=verdict)
+
+
+def _judged(
+    results: Results, label: str, paper: str, ours: str, interval: str, holds: bool | np.bool_, why_not: str
+) -> Line:
+    names = ("transnar", "transformer")
+    return Line(label, paper, ours, interval, results.seeds(*names), "", _verdict(results, names, holds, why_not))
+
+
+def _verdict(results: Results, names: Sequence[str], holds: bool | np.bool_, why_not: str) -> str:
+    if not results.comparable(*names):
+        return SMALL
+    return REPRODUCED if holds else f"{DIFFERS}: {why_not}"
+
+
+def _apart(results: Results, n: int) -> dict[str, float]:
+    mine, theirs = results.table("transnar", n), results.table("transformer", n)
+    return {name: mine[name] - theirs[name] for name in mine}
+
+
+def _error(results: Results, n: int, name: str) -> float:
+    """The standard error of the difference of two models on one algorithm, over its questions."""
+    mine, theirs = (results.table(model, n, "error").get(name, np.inf) for model in ("transnar", "transformer"))
+    return float(np.hypot(mine, theirs))
+
+
+def _checked(name: str) -> str:
+    known = name.removeprefix(PREFIX)
+    if known not in ITEMS:
+        raise ValueError(f"TransNAR has no {name!r} here. {nearest(name, transnar_items())}")
+    return known
+
+
+@cache
+def _document() -> dict[str, Any]:
+    return parse_toml((files("mechgap.experiments") / "transnar" / "items.toml").read_text(), "transnar/items.toml")

@@ -1,0 +1,159 @@
+"""The results of TransNAR's study as the comparison with the paper reads them: gains, and tables of scores."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mechgap.report.paper.verdicts import PERCENT, Details
+from mechgap.training.transnar.study import Study, read_study
+from mechgap.training.transnar.summary import read_summary
+
+FOLDER = "transnar"
+STUDIES = {"quick": "quick", "full": "h200"}
+AS_TRAINED, MEAN = "as trained", "mean"
+ERRORS = 2  # standard errors that a gain must exceed
+SAME = ("algorithms", "sizes", "width", "layers", "hidden", "samples")  # settings that make results comparable
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A difference of scores in points: its mean over algorithms, and the standard error of that."""
+
+    mean: float
+    error: float
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is more than chance among algorithms."""
+        return self.mean > ERRORS * self.error
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.1f}"
+
+    @property
+    def interval(self) -> str:
+        """Two standard errors to both sides."""
+        return f"{self.mean - ERRORS * self.error:+.1f} to {self.mean + ERRORS * self.error:+.1f}"
+
+
+class Results:
+    """The files of a study, and the sums that all items need."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.models = read_summary(Path(folder) / FOLDER)
+
+    def has(self, *names: str) -> bool:
+        """Whether all of these were trained and asked."""
+        return all("scores" in self.models.get(name, {}).get("metrics", {}) for name in names)
+
+    def sizes(self, name: str) -> list[int]:
+        """n of the evaluation."""
+        return list(self.models[name]["metrics"]["scores"]["evaluation"]["sizes"])
+
+    def algorithms(self, name: str) -> list[str]:
+        """What it was asked about."""
+        return list(self.models[name]["config"]["algorithms"])
+
+    def table(self, name: str, n: int, key: str = "clrs", asked: str = AS_TRAINED) -> dict[str, float]:
+        """Algorithm -> the mean over seeds, in percent."""
+        runs = self.models[name]["metrics"]["scores"]["models"][asked]
+        return means([run["by_size"][str(n)] for run in runs], key)
+
+    def beside(self, name: str, n: int, who: str, key: str = "clrs") -> dict[str, float]:
+        """The same of the reasoner alone, or of the algorithms themselves."""
+        run = self.models[name]["metrics"]["scores"].get(who)
+        return {} if run is None else means([run["by_size"][str(n)]], key)
+
+    def gain(self, name: str, other: str, n: int, key: str = "clrs", names: Iterable[str] | None = None) -> Gain:
+        """How much better the first one is, over the algorithms that both know."""
+        mine, theirs = self.table(name, n, key), self.table(other, n, key)
+        apart = np.array([mine[a] - theirs[a] for a in names or mine if a in theirs])
+        return Gain(float(apart.mean()), float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else np.inf)
+
+    def seeds(self, *names: str) -> str:
+        """How many networks each."""
+        return " and ".join(dict.fromkeys(str(self.models[name]["config"]["seeds"]) for name in names))
+
+    def comparable(self, *names: str) -> bool:
+        """Whether these are of the size that is said to be compared; how long they were trained is said beside."""
+        planned = planned_study().models
+        return all(self.models[name]["config"][key] == planned[name].as_json()[key] for name in names for key in SAME)
+
+
+def overview(results: Results, models: Sequence[str], every_way: bool = False) -> Details:
+    """Means over algorithms, and what they are to be held against."""
+    rows: list[tuple[str, ...]] = []
+    sizes = results.sizes(models[0]) if models else []
+    for name in models:
+        about = results.models[name]
+        for asked in about["metrics"]["scores"]["models"] if every_way else (AS_TRAINED,):
+            cells = [_cell(*(results.table(name, n, key, asked) for key in ("shape", "parse", "clrs"))) for n in sizes]
+            parameters = f"{about['manifest']['parameters'] / 1e6:.1f} M"
+            train = np.mean(about["manifest"]["times"]["train_s"])
+            counts = (str(about["config"]["seeds"]), parameters, str(about["manifest"]["steps"]), f"{train:.0f}")
+            rows.append((model_name(name), asked, *counts, *cells))
+    for who, words in (("reasoner", "the reasoner alone"), ("exact", "the algorithm itself")):
+        having = [name for name in models if results.beside(name, sizes[0], who)]
+        if having:
+            tables = [[results.beside(having[0], n, who, key) for key in ("shape", "parse", "clrs")] for n in sizes]
+            took = results.models[having[0]]["metrics"]["scores"][who]["seconds"]
+            rows.append((f"{words} ({took:.1f} s for all answers)", "", "", "", "", "", *(_cell(*t) for t in tables)))
+    if models:
+        floors = [np.mean(list(results.beside(models[0], n, "exact", "floor").values())) for n in sizes]
+        rows.append(("best constant answer", "", "", "", "", "", *(f"{floor:.1f}" for floor in floors)))
+    header = ("model", "asked", "seeds", "parameters", "steps", "s to train", *(f"n = {n}" for n in sizes))
+    return Details("Means over algorithms in percent: shape / parse / CLRS ± its standard error", header, tuple(rows))
+
+
+def by_algorithm(results: Results, models: Sequence[str], names: Sequence[str] | None = None) -> Iterable[Details]:
+    """CLRS scores of every algorithm at every size, with shape and floor beside them."""
+    for n in results.sizes(models[0]) if models else ():
+        tables = {name: (results.table(name, n), results.table(name, n, "shape")) for name in models}
+        floors = results.beside(models[0], n, "exact", "floor")
+        alone = next((found for name in models if (found := results.beside(name, n, "reasoner"))), {})
+        rows = tuple(
+            (
+                algorithm,
+                *(f"{clrs[algorithm]:.1f} ({shape[algorithm]:.0f})" for clrs, shape in tables.values()),
+                f"{alone[algorithm]:.1f}" if algorithm in alone else "",
+                f"{floors[algorithm]:.1f}",
+            )
+            for algorithm in names or floors
+        )
+        header = ("algorithm", *map(model_name, models), "reasoner alone", "best constant answer")
+        yield Details(f"CLRS score (shape) in percent at n = {n}", header, rows)
+
+
+def _cell(shape: Mapping[str, float], parse: Mapping[str, float], clrs: Mapping[str, float]) -> str:
+    means = [np.mean(list(x.values())) for x in (shape, parse, clrs)]
+    values = np.array(list(clrs.values()))
+    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    return f"{means[0]:.1f} / {means[1]:.1f} / {means[2]:.1f} ± {error:.1f}"
+
+
+def means(runs: Sequence[Sequence[Mapping[str, Any]]], key: str) -> dict[str, float]:
+    """Algorithm -> the mean over runs, in percent; what is not known is left out."""
+    found: dict[str, list[float]] = {}
+    for row in (row for rows in runs for row in rows):
+        if row["name"] != MEAN and row[key] is not None:
+            found.setdefault(row["name"], []).append(PERCENT * row[key])
+    return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def model_name(name: str) -> str:
+    words = name.replace("_", " ")
+    return words.replace("transnar", "TransNAR").replace("transformer", "Transformer")
+
+
+def score_name(key: str) -> str:
+    return {"clrs": "CLRS"}.get(key, key)
+
+
+@cache
+def planned_study() -> Study:
+    """What is compared."""
+    return read_study(STUDIES["full"])

@@ -1,0 +1,162 @@
+"""TransNAR beside the paper's claims: verdicts are computed from numbers, and nothing is said that was not measured."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mechgap.report.paper.document import document
+from mechgap.report.paper.transnar import NEEDED, run_transnar_item, transnar_items, transnar_table
+from mechgap.report.paper.transnar_results import Gain, Results
+from mechgap.training.transnar import TextTrainingConfig
+from mechgap.training.transnar.study import read_study
+from mechgap.training.transnar.summary import read_summary, write_summary
+
+ROOT = Path(__file__).parents[1]
+STUDY = read_study("h200")
+FLOOR = 0.3
+
+
+def rows(names: tuple[str, ...], score: dict[str, float]) -> list[dict[str, Any]]:
+    """Scores that differ a little by algorithm, so that there are errors."""
+    found = []
+    for i, name in enumerate(names):
+        clrs = score.get(name, score[""]) + 0.01 * (i % 3)
+        found.append(
+            {"name": name, "count": 64, "shape": 0.9, "parse": 1.0, "clrs": clrs, "error": 0.01, "floor": FLOOR}
+        )
+    return [*found, {**found[0], "name": "mean"}]
+
+
+def write(folder: Path, name: str, score: dict[str, float] | float, **changes: Any) -> None:
+    """A model whose scores are made up, the same at all sizes."""
+    config = STUDY.models[name]
+    by_algorithm = score if isinstance(score, dict) else {"": score}
+    sizes = {str(n): rows(config.algorithms, by_algorithm) for n in STUDY.evaluation.sizes}
+    run = {"by_size": sizes, "seconds": 1.0}
+    seen = [a for a in config.algorithms if name != "transnar_unseen" or a not in ("dfs", "mst_prim")]
+    alone = {n: [row for row in some if row["name"] in seen] for n, some in sizes.items()}
+    scores = {
+        "evaluation": {"sizes": list(STUDY.evaluation.sizes), "count": 64},
+        "models": {"as trained": [run] * config.seeds},
+        "exact": run,
+        **({"reasoner": {"by_size": alone, "seconds": 1.0}} if config.looks else {}),
+    }
+    manifest = {"parameters": 1_000_000, "steps": 10, "date": "2000-01-01", "times": {"train_s": [1.0]}}
+    about = {
+        "number": list(STUDY.models).index(name),
+        "config": {**config.as_json(), **changes},
+        "metrics": {"scores": scores},
+        "manifest": {**manifest, "stand_ins": {"dfs": "bfs", "mst_prim": "bellman_ford"}},
+    }
+    (folder / "transnar").mkdir(parents=True, exist_ok=True)
+    (folder / "transnar" / f"{name}.json").write_text(json.dumps(about))
+
+
+def verdicts(name: str, folder: Path) -> dict[str, str]:
+    return {line.label: line.verdict for line in transnar_table(f"transnar-{name}", folder).lines}
+
+
+CLAIM = "The claim: a gain at 10 and at 14 that shuffled states lose"
+
+
+@pytest.mark.parametrize(
+    ("transnar", "shuffled", "says"),
+    [
+        (0.6, 0.4, "reproduced"),
+        (0.4, 0.4, "differs: the gain at 10 is within two standard errors; the gain at 14 is within"),
+        (0.6, 0.5, "differs: with shuffled states there is a gain at 10, too"),
+        (0.3, 0.4, "differs: the gain at 10"),
+    ],
+)
+def test_the_claim_is_judged_by_gains_and_by_shuffled_states(
+    transnar: float, shuffled: float, says: str, tmp_path: Path
+) -> None:
+    for name, score in (("transformer", 0.4), ("transnar", transnar), ("transnar_shuffled", shuffled)):
+        write(tmp_path, name, score)
+    found = verdicts("grid", tmp_path)
+    assert found[CLAIM].startswith(says)
+    assert found["Not measured yet: transformer_counted_positions, transnar_counted_positions"] == "never run"
+
+
+def test_other_settings_are_too_small_to_compare(tmp_path: Path) -> None:
+    for name in ("transformer", "transnar", "transnar_shuffled"):
+        write(tmp_path, name, 0.9 if name == "transnar" else 0.4, width=8)
+    assert verdicts("grid", tmp_path)[CLAIM] == "too small to compare"
+
+
+def test_the_claims_of_the_paper_and_of_its_summary(tmp_path: Path) -> None:
+    write(tmp_path, "transformer", {"": 0.4, "graham_scan": 0.0, "jarvis_march": 0.0})
+    gained = {"": 0.45, "graham_scan": 0.7, "jarvis_march": 0.7, "mst_prim": 0.7, "minimum": 0.4, "binary_search": 0.6}
+    write(tmp_path, "transnar", gained)
+    found = verdicts("claims", tmp_path)
+    assert found["Large gains, at any of the sizes"] == "reproduced"
+    assert found["graham_scan: answers emerge"] == "reproduced"
+    assert found["mst_prim: answers emerge"].startswith("differs: at no size is TransNAR above")
+    assert found["minimum: no gain"] == "reproduced"
+    assert found["binary_search: no gain"] == "differs: there is a gain"
+    assert found["4x larger inputs"].startswith("cannot be as printed")
+    assert found["Gain in CLRS score, the largest mean over algorithms"].startswith(("reproduced", "differs"))
+
+
+def test_unseen_algorithms_are_those_without_a_decoder(tmp_path: Path) -> None:
+    for name in ("transformer", "transnar", "transnar_unseen"):
+        write(tmp_path, name, 0.5)
+    compared = transnar_table("transnar-unseen", tmp_path)
+    assert "never seen (mst_prim, dfs)" in compared.lines[0].label
+    assert compared.details[0].rows == (("mst_prim", "bellman_ford"), ("dfs", "bfs"))
+
+
+def test_nothing_is_said_about_what_was_not_measured(tmp_path: Path) -> None:
+    for name in transnar_items():
+        compared = transnar_table(name, tmp_path)
+        assert not any(line.ours for line in compared.lines)
+        assert not compared.details
+        (last,) = [line for line in compared.lines if line.label.startswith("Not measured yet")]
+        assert last.label.removeprefix("Not measured yet: ").split(", ") == list(NEEDED[name.removeprefix("transnar-")])
+    assert "## TransNAR" in document(ROOT / "results")
+
+
+def test_every_model_of_the_study_is_needed_somewhere() -> None:
+    assert {model for models in NEEDED.values() for model in models} == set(STUDY.models)
+
+
+def test_an_unknown_item_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"TransNAR has no 'transnar-gird' here. Did you mean 'transnar-grid'"):
+        transnar_table("transnar-gird", tmp_path)
+
+
+def test_a_gain_is_more_than_two_standard_errors() -> None:
+    assert Gain(2.1, 1.0).counts
+    assert not Gain(1.9, 1.0).counts
+    assert Gain(1.0, 0.5).interval == "+0.0 to +2.0"
+
+
+def test_gains_are_of_algorithms_that_both_know(tmp_path: Path) -> None:
+    write(tmp_path, "transformer", {"": 0.4, "graham_scan": 0.0})
+    write(tmp_path, "transnar_eight", 0.5)
+    gain = Results(tmp_path).gain("transnar_eight", "transformer", 10)
+    eight = TextTrainingConfig.from_settings(STUDY.models["transnar_eight"].as_json())
+    assert "graham_scan" not in eight.algorithms
+    assert gain.mean == pytest.approx(10, abs=2)
+
+
+@pytest.mark.slow
+def test_an_item_is_run_summed_up_and_shown(tmp_path: Path) -> None:
+    small = {"reasoner.steps": 2, "reasoner.pool": 4, "steps": 2, "warmup": 1, "samples": 4, "evaluation.count": 2}
+    small |= {"evaluation.sizes": [5], "growing.sizes": [6, 8], "growing.count": 1}
+    said: list[str] = []
+    run_transnar_item(
+        "transnar-distillation", "quick", tmp_path / "results", runs=tmp_path / "runs", changes=small, say=said.append
+    )
+    found = read_summary(tmp_path / "results" / "transnar")
+    assert list(found) == ["transformer", "transnar", "student", "student_of_right_answers"]
+    assert found["student"]["teacher"] == "transnar"
+    assert set(found["student"]["metrics"]["teacher_right"]) == {"5"}
+    assert set(verdicts("distillation", tmp_path / "results").values()) >= {"shown: not more than two standard errors"}
+    assert transnar_table("transnar-growing", tmp_path / "results").details
+    run_transnar_item("transnar-growing", "quick", tmp_path / "results", runs=tmp_path / "runs", say=said.append)
+    assert said[-1] == "transnar-growing: finished before"
+    study = read_study("quick", small)
+    assert set(write_summary(study, tmp_path / "runs" / "transnar", tmp_path / "again")) == set(found)

@@ -1,0 +1,321 @@
+"""Studies of text models: what sets models apart, whom they look at, who teaches them, and what they are asked."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import mechgap.training.transnar.distillation as distillation
+import mechgap.training.transnar.loop as loop
+from mechgap.algorithms import text
+from mechgap.cli import app
+from mechgap.compiler import compile as compile_program
+from mechgap.report import text_models
+from mechgap.training.transnar import CompiledReasoner, EvaluationConfig, SharedReasoner, TextModels, TextTrainingConfig
+from mechgap.training.transnar.data import Group, Plan, batch_of, corpus_of, draw_groups, kept_groups
+from mechgap.training.transnar.distillation import answered, examples_of, share_right, taught_groups
+from mechgap.training.transnar.evaluation import _by_room, evaluate_growing
+from mechgap.training.transnar.exam import exam_file, exam_for, growing_exam, tokens_of
+from mechgap.training.transnar.loop import Pair, initial_model, loss_of, train_text_models, with_states
+from mechgap.training.transnar.reasoner import questions_asked, stand_in
+from mechgap.training.transnar.result import HALF, load_reasoner, save_reasoner
+from mechgap.training.transnar.study import load_study, notes_of, read_study, save_study
+from small_text_models import CONFIG, PLAIN, SMALL, made_reasoner
+
+
+@pytest.fixture(scope="module")
+def groups() -> tuple[Group, ...]:
+    return draw_groups(CONFIG, quiet=True)
+
+
+@pytest.fixture(scope="module")
+def reasoner() -> SharedReasoner:
+    return made_reasoner("minimum", "bfs")
+
+
+@pytest.fixture(scope="module")
+def exact() -> CompiledReasoner:
+    names = ("bfs", "minimum")
+    return CompiledReasoner.of({n: compile_program(n, hidden=64, max_nodes=8, certify="none") for n in names}, frames=8)
+
+
+# States that are kept
+
+
+@pytest.mark.parametrize("kind", ["shared", pytest.param("compiled", marks=pytest.mark.slow)])
+def test_kept_states_are_those_that_are_asked_for(
+    kind: str, groups: tuple[Group, ...], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "KEPT_AT_ONCE", 4)  # of 6 in a group: the last ones are filled up
+    reasoner = request.getfixturevalue({"shared": "reasoner", "compiled": "exact"}[kind])
+    asked = corpus_of(CONFIG, groups, reasoner)
+    kept = with_states(CONFIG, asked, reasoner)
+    pair, losses = Pair(initial_model(CONFIG, reasoner, 0), reasoner), []
+    opened = jnp.ones_like(pair.model.crosses.gates)
+    pair = pair._replace(model=replace(pair.model, crosses=replace(pair.model.crosses, gates=opened)))
+    for corpus in (asked, kept):
+        batch = batch_of(CONFIG, corpus, Plan(CONFIG, asked, 0).at(1), np.random.default_rng(0), reasoner)
+        losses.append(float(loss_of(CONFIG, pair, batch, corpus.kept)))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert kept.kept is not None
+    assert kept.kept.nodes.shape[0] == 24
+
+
+def test_states_that_learn_or_are_too_many_are_not_kept(
+    groups: tuple[Group, ...], reasoner: SharedReasoner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = corpus_of(CONFIG, groups, reasoner)
+    assert with_states(replace(CONFIG, train_reasoner="all"), corpus, reasoner).kept is None
+    monkeypatch.setattr(loop, "KEPT_BYTES", 1)
+    assert with_states(CONFIG, corpus, reasoner).kept is None
+
+
+# Algorithms that a reasoner never saw
+
+
+def test_an_unseen_algorithm_is_thought_about_as_another_one() -> None:
+    knows = made_reasoner("minimum", "bfs", "bellman_ford").with_stand_ins(["dfs", "bfs", "mst_prim"])
+    assert knows.stand_ins == (("dfs", "bellman_ford"), ("mst_prim", "bellman_ford"))
+    (prim,) = text.sample("mst_prim", 4)
+    question = text.parse(prim.question)
+    asked = questions_asked(knows, [question])
+    twin = questions_asked(knows, [text.parse(prim.question.replace("mst_prim", "bellman_ford"))])
+    assert jax.tree.all(jax.tree.map(np.array_equal, asked, twin))
+    # Depth-first search has no source.
+    (dfs,) = text.sample("dfs", 4)
+    source = knows.slots.names["bellman_ford"]["s"]
+    assert not questions_asked(knows, [text.parse(dfs.question)]).inputs[source].any()
+
+
+def test_who_stands_in_has_all_inputs_and_few_more() -> None:
+    slots = made_reasoner("bfs", "bellman_ford", "minimum").slots
+    assert [stand_in(slots, name) for name in ("insertion_sort", "dijkstra", "dfs")] == [
+        "minimum",
+        "bellman_ford",
+        "bellman_ford",
+    ]
+    with pytest.raises(
+        ValueError, match=r"never saw 'graham_scan', and none .* \(pos, x, y\), so that none can stand in"
+    ):
+        stand_in(slots, "graham_scan")
+
+
+def test_stand_ins_are_kept_with_the_reasoner(tmp_path: Path) -> None:
+    knows = made_reasoner("bfs").with_stand_ins(["dfs"])
+    save_reasoner(tmp_path / "r.safetensors", knows)
+    again = load_reasoner(tmp_path / "r.safetensors")
+    assert isinstance(again, SharedReasoner)
+    assert again.stand_ins == (("dfs", "bfs"),)
+    assert loop.digest(again) == loop.digest(knows)
+    assert loop.digest(knows) != loop.digest(made_reasoner("bfs"))
+    with pytest.raises(ValueError, match="does not know 'dfs'"):
+        loop.check_pair(replace(CONFIG, algorithms=("dfs",)), made_reasoner("bfs"))
+
+
+# Distillation
+
+STUDENT = replace(PLAIN, sizes=(4,), extra_sizes=(5,), extra_samples=3, extra_answers="teacher")
+
+
+def plain_teacher() -> TextModels:
+    return TextModels(PLAIN, (initial_model(PLAIN, None, 0),), (None,), {}, {})
+
+
+def test_a_student_learns_what_its_teacher_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def says(model: Any, config: Any, reasoner: Any, examples: list, evaluation: Any) -> list[str]:
+        asked.append(len(examples))
+        return [e.answer if e.algorithm == "bfs" else "7\n\n" for e in examples]
+
+    monkeypatch.setattr(distillation, "answers", says)
+    right = draw_groups(STUDENT, quiet=True)
+    taught = taught_groups(STUDENT, right, plain_teacher(), "somebody", tmp_path)
+    assert [(g.algorithm, g.size) for g in taught] == [("bfs", 4), ("minimum", 4), ("bfs", 5), ("minimum", 5)]
+    by_kind = {(g.algorithm, g.size): g for g in right}
+    for group in taught:
+        same = [np.array_equal(a, b) for a, b in zip(group.ids, by_kind[group.algorithm, group.size].ids, strict=True)]
+        assert all(same) or (group.algorithm, group.size) == ("minimum", 5)
+    assert {e.answer for e in examples_of(taught[-1])} == {"7\n\n"}
+    extra = [by_kind["bfs", 5], by_kind["minimum", 5]]
+    assert share_right(taught[2:], extra) == {"5": pytest.approx(0.5)}
+    again = taught_groups(STUDENT, right, plain_teacher(), "somebody", tmp_path)  # from the file
+    assert asked == [6]
+    assert all(map(np.array_equal, again[-1].ids, taught[-1].ids))
+
+
+@pytest.mark.slow
+def test_an_untrained_teacher_teaches_as_well(groups: tuple[Group, ...]) -> None:
+    (taught,) = answered(groups[:1], plain_teacher())
+    assert len(taught.ids) == len(groups[0].ids)
+    assert all(ids[-1] == text.EOS for ids in taught.ids)
+
+
+def test_a_student_needs_its_questions() -> None:
+    with pytest.raises(ValueError, match="the questions must be given: let a teacher answer them first"):
+        train_text_models(STUDENT)
+
+
+def test_extra_questions_are_all_learned_from() -> None:
+    config = replace(STUDENT, extra_answers="right", train_share=0.5)
+    corpus = corpus_of(config, draw_groups(config, quiet=True), None)
+    assert len(corpus.train[64]) == 2 * 3 + 2 * 3  # half of six, and all of three, twice
+    assert len(corpus.validation[64]) == 2 * 3
+
+
+# What is asked
+
+
+def test_an_exam_is_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = EvaluationConfig(sizes=(4,), count=2)
+    drawn = exam_for(asked, ["minimum"], tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == [exam_file(asked, ["minimum"])]
+    monkeypatch.setattr(text, "sample", None)
+    again = exam_for(asked, ["minimum"], tmp_path)
+    assert again.examples == drawn.examples
+    assert again.exact == drawn.exact
+    assert drawn.exact["by_size"]["4"][-1]["clrs"] == 1
+
+
+def test_n_grows_until_the_context_is_full() -> None:
+    asked = EvaluationConfig(sizes=(4, 5, 8, 16), count=2)
+    config = replace(PLAIN, context=64, buckets=(64,))
+    exam = growing_exam(asked, config.algorithms, config.context)
+    assert all(sum(tokens_of(e)) <= 64 for e in exam.examples)
+    assert {e.length for e in exam.examples if e.algorithm == "bfs"} == {4, 5}
+    result = TextModels(config, (initial_model(config, None, 0),), (None,), {}, {})
+    found = evaluate_growing(result, asked, exam=exam)
+    assert found["last"] == {"bfs": 5, "minimum": 8}
+    assert found["too_long"] == {"bfs": 8, "minimum": 16}
+    assert {n: [row["name"] for row in rows] for n, rows in found["models"][0]["by_size"].items()} == {
+        "4": ["bfs", "minimum", "mean"],
+        "5": ["bfs", "minimum", "mean"],
+        "8": ["minimum", "mean"],
+    }
+
+
+@pytest.mark.parametrize("context", [64, 128, 300, 1024])
+def test_there_is_room_for_every_answer_that_fits(context: int) -> None:
+    examples = [e for n in (4, 5) for name in ("bfs", "minimum") for e in text.sample(name, n)]
+    for (room, new), places in _by_room(examples, context).items():
+        assert room + new <= context
+        for asked, said in (tokens_of(examples[i]) for i in places):
+            assert asked <= room
+            assert said <= new
+
+
+# Studies
+
+
+def test_the_quick_study_is_the_large_one_made_small() -> None:
+    quick, large = read_study("quick"), read_study("h200")
+    assert list(quick.models) == list(large.models)
+    assert quick.teachers == large.teachers == {"student": "transnar"}
+    assert quick.looks_at["transnar_compiled"] == large.looks_at["transnar_compiled"] == "compiled"
+    assert [quick.models[n].seeds for n in quick.models] == [large.models[n].seeds for n in large.models]
+    assert large.models["transnar_eight"] == large.models["transnar_compiled"]  # alike but for the reasoner
+
+
+def test_a_student_comes_with_its_teacher() -> None:
+    assert list(read_study("quick", models=["student"]).models) == ["transnar", "student"]
+
+
+BAD_STUDIES = [
+    ('[models.a]\nreasoner = "compild"', "has no reasoner 'compild'. Did you mean 'compiled'"),
+    ('[models.a]\nteacher = "b"\nextra_answers = "teacher"\nextra_sizes = [9]', "has no model 'b'"),
+    ('[models.a]\n[models.b]\nteacher = "a"', 'must have both a teacher and extra_answers = "teacher"'),
+    ('[models.a]\nextra_answers = "teacher"\nextra_sizes = [9]', "must have both a teacher"),
+    ('[growing]\nmodels = ["b"]\nsizes = [16]\n[models.a]', "has no model 'b'"),
+    ("[grow]\nsizes = [16]", "A study has the tables .*; got 'grow'"),
+]
+
+
+@pytest.mark.parametrize(("written", "says"), BAD_STUDIES)
+def test_impossible_studies_are_refused(written: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text(f'[training]\nalgorithms = ["bfs"]\n{written}\n')
+    with pytest.raises(ValueError, match=says):
+        read_study(str(tmp_path / "my.toml"))
+
+
+BAD = [
+    ({"extra_sizes": (3,)}, "extra_sizes must be rising whole numbers of at least 4"),
+    ({"extra_sizes": (5, 6)}, "extra_sizes must be none of sizes; got 5 in both"),
+    ({"extra_samples": 0}, "extra_samples must be a whole number of at least 1; got 0"),
+    ({"extra_answers": "techer"}, "extra_answers must be one of 'right', 'teacher'; got 'techer'"),
+    ({"extra_answers": "teacher"}, 'extra_answers = "teacher" needs extra_sizes'),
+    ({"unseen": "guess"}, "unseen must be one of 'refuse', 'stand_in'; got 'guess'"),
+    (
+        {"cross_attention": "none", "unseen": "stand_in"},
+        "sees no reasoner: leave train_reasoner, memory and unseen out",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "says"), BAD)
+def test_impossible_settings_are_refused(change: dict, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        TextTrainingConfig.from_settings({**SMALL, **change})
+
+
+# Models that are kept beside the source
+
+
+@pytest.fixture
+def packed(tmp_path: Path, reasoner: SharedReasoner) -> Path:
+    done = {}
+    for name, config in (("transformer", PLAIN), ("transnar", CONFIG)):
+        mine = reasoner if config.looks else None
+        done[name] = TextModels(config, (initial_model(config, mine, 0),), (mine,), {}, {"parameters": 1})
+    save_study(tmp_path / "study", done)
+    return tmp_path / "study"
+
+
+def test_a_reasoner_of_half_the_size_thinks_the_same(tmp_path: Path) -> None:
+    reasoner = made_reasoner("minimum", "bfs", hidden=32)
+    save_reasoner(tmp_path / "full", reasoner)
+    save_reasoner(tmp_path / "half", reasoner, HALF)
+    assert (tmp_path / "half").stat().st_size < 0.5 * (tmp_path / "full").stat().st_size
+    again, full = (load_reasoner(tmp_path / name) for name in ("half", "full"))
+    assert isinstance(again, SharedReasoner)
+    assert isinstance(full, SharedReasoner)
+    for number in range(2):
+        nets = [jax.tree.leaves(one.net.network(number)) for one in (again, full)]
+        assert all(np.allclose(a, b, rtol=2**-8, atol=0) for a, b in zip(*nets, strict=True))
+
+
+def test_packed_models_are_small_and_come_with_questions(
+    packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = EvaluationConfig(sizes=(4,), count=1)
+    monkeypatch.setattr(text_models, "DEMO_ASKED", asked)
+    run, out = CliRunner().invoke, tmp_path / "demo"
+    said = run(app, ["transnar", "pack", str(packed), str(out)], catch_exceptions=False).output
+    assert "packed transformer, transnar" in " ".join(said.split())
+    assert {p.name for p in out.iterdir()} == {
+        *("transformer", "transnar", "study-transformer.json", "study-transnar.json"),
+        exam_file(asked, CONFIG.algorithms),
+    }
+    assert list(load_study(out)) == ["transformer", "transnar"]
+    assert json.loads((out / "transnar" / "manifest.json").read_text())["weights"] == HALF
+    assert [note["number"] for note in notes_of(out).values()] == [0, 1]
+    with pytest.raises(ValueError, match="holds something; give a folder that is new or empty"):
+        text_models.pack_and_print(packed, out, None)
+    with pytest.raises(ValueError, match=r"has no model 'transnr'. Did you mean 'transnar'"):
+        text_models.pack_and_print(packed, tmp_path / "other", "transnr")
+    monkeypatch.setattr(text_models, "MOST_MIB", 0)
+    with pytest.raises(ValueError, match=r"take 0\.\d MiB in half precision, and 0 MiB may be kept"):
+        text_models.pack_and_print(packed, tmp_path / "third", "transformer")
+
+
+def test_questions_are_shared_by_studies_of_fewer_algorithms(tmp_path: Path) -> None:
+    kept_groups(CONFIG, tmp_path, quiet=True)
+    before = sorted(p.name for p in tmp_path.iterdir())
+    fewer = kept_groups(replace(CONFIG, algorithms=("minimum",)), tmp_path, quiet=True)
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+    assert {g.algorithm for g in fewer} == {"minimum"}
