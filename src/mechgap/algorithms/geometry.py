@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import PointsInDisk, TwoSegments
-from mechgap.algorithms.unroll import State, at, frames_before, lowest, one_hot, pointer, unroll
+from mechgap.algorithms.rows import NOTHING, Access, unroll_rows
+from mechgap.algorithms.unroll import State, at, frames_before, lowest, marks, one_hot, pointer
 from mechgap.algorithms.variables import ORDER_HINT, POSITION, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
@@ -123,119 +123,89 @@ def graham_scan(inputs: dict[str, Array], steps: int) -> Run:
     """
     x, y, real = inputs["x"], inputs["y"], inputs["pos"].dtype
     batch, n = x.shape
-    ids = jnp.arange(n, dtype=jnp.int32)
     best = _lowest_point(x, y)
-    is_best = ids == best[:, None]
+    is_best = jnp.arange(n, dtype=jnp.int32) == best[:, None]
     angle = jnp.arctan2(y - at(y, best)[:, None], x - at(x, best)[:, None])
     angle = jnp.where(is_best, 0.0, angle)
-    order = jnp.argsort(jnp.where(is_best, -1.0, angle), axis=-1, stable=True).astype(jnp.int32)
-    never = 2 * n + 1
-
-    def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
-        top, t = old["top"], old["t"] + 1
-        candidate = at(order, jnp.minimum(old["place"], n - 1))
-        below = at(old["below"], top)
-        bx, by = at(x, below), at(y, below)
-        side = cross(at(x, top) - bx, at(y, top) - by, at(x, candidate) - bx, at(y, candidate) - by)
-        off = (old["place"] >= 3) & (side <= 0) & (top != best)
-        goes_off = off[:, None] & (ids == top[:, None])
-        goes_on = ~off[:, None] & (ids == candidate[:, None])
-        new = {
-            "t": t,
-            "place": old["place"] + ~off,
-            "top": jnp.where(off, below, candidate),
-            "below": jnp.where(goes_on, top[:, None], old["below"]),
-            "on": jnp.where(goes_on, t[:, None], old["on"]),
-            "off": jnp.where(goes_off, t[:, None], old["off"]),
-            "candidate": candidate,
-            "phase": jnp.where(off, 3, 4),
-        }
-        return new, old["place"] < n
-
-    one = jnp.ones(batch, jnp.int32)
-    start = {
-        "t": 2 * one,
-        "place": one,  # of the next point, in the order of the angles
-        "top": best,
-        "below": jnp.broadcast_to(ids, (batch, n)),
-        "on": jnp.where(is_best, 1, never),
-        "off": jnp.full((batch, n), never, jnp.int32),
-        "candidate": best,
-        "phase": 2 * one,
-    }
-    shown = ("top", "candidate", "phase")
-    frames, last, lengths = unroll(step, start, max(steps - 2, 1), lambda state: {name: state[name] for name in shown})
-    lengths = jnp.minimum(lengths + 2, steps)
-
-    def from_frame_0(name: str, frame_1: Array) -> Int[Array, "steps batch"]:
-        return jnp.concatenate([jnp.zeros((1, batch), jnp.int32), frame_1[None], frames[name]])[:steps]
-
-    t = jnp.arange(steps, dtype=jnp.int32)[:, None, None]
-    on_stack = (last["on"] <= t) & (t < last["off"])
+    scan = _scan(x, y, _ascending(jnp.where(is_best, -1.0, angle)), steps)
+    # Small integers: more of them go into one instruction, and all of them into the nearest cache.
+    t = jnp.arange(steps, dtype=scan.on.dtype)[:, None, None]
+    ids = jnp.arange(n, dtype=scan.on.dtype)
+    end = jnp.broadcast_to(scan.lengths[:, None], (batch, n)).astype(t.dtype)
+    on_stack = (scan.on <= t) & (t < jnp.minimum(scan.off, end))
+    previous = jnp.where(on_stack, scan.below, jnp.where(t < end, ids, 0))
+    changes = jnp.where(scan.candidate == scan.top, 4, 3)
+    frame = jnp.arange(steps, dtype=jnp.int32)[:, None]
+    phase = jnp.where(frame < scan.lengths, jnp.where(frame < 3, frame, changes), NOTHING)
     hints = {
-        "best": one_hot(jnp.where(t[..., 0] == 0, 0, best), n, real),
-        "atans": jnp.where(t < 2, 0.0, angle).astype(real),
-        "in_hull_h": on_stack.astype(real),
-        "stack_prev": pointer(jnp.where(on_stack, last["below"], ids), real),
-        "last_stack": one_hot(from_frame_0("top", best), n, real),
-        "i": one_hot(from_frame_0("candidate", best), n, real),
-        "phase": one_hot(from_frame_0("phase", one), 5, real),
+        "best": marks(t < jnp.where(is_best, end, 0), real).at[0].set(marks(ids == 0, real)),
+        "atans": jnp.where((t >= 2) & (t < end), angle, 0.0).astype(real),
+        "in_hull_h": marks(on_stack, real),
+        "stack_prev": pointer(previous.astype(jnp.int32), real),
+        "last_stack": one_hot(scan.top, n, real),
+        "i": one_hot(scan.candidate, n, real),
+        "phase": one_hot(phase, 5, real),
     }
-    in_hull = (last["on"] < never) & (last["off"] == never)
-    return Run(frames_before(lengths, hints), {"in_hull": in_hull.astype(real)}, lengths)
+    last = min(max(steps - 1, 2), 2 * n)  # what is on the stack where the execution ends or is cut
+    in_hull = (scan.on <= last) & (scan.off > last)
+    return Run(hints, {"in_hull": marks(in_hull, real)}, scan.lengths)
 
 
-class March(NamedTuple):
-    """Jarvis's march: in each round one hull point looks along all points for the next one."""
+def _ascending(key: Float[Array, "batch n"]) -> Int[Array, "batch n"]:
+    """The order of the keys, equal ones by index: by counting what comes before each, as XLA's sort takes long."""
+    batch, n = key.shape
+    ids = np.arange(n, dtype=np.int32)
+    one, other = key[:, :, None], key[:, None, :]
+    before = jnp.where(jnp.asarray(ids[:, None] < ids), one <= other, one < other)
+    place = jnp.sum(before, axis=1, dtype=jnp.int32) + n * jnp.arange(batch, dtype=jnp.int32)[:, None]
+    order = jnp.zeros(batch * n, jnp.int32).at[place.reshape(-1)]
+    return order.set(jnp.tile(ids, batch), unique_indices=True, mode="promise_in_bounds").reshape(batch, n)
 
-    best: Int[Array, " batch"]  # where it starts
-    rounds: Int[Array, " batch"]  # how many
-    from_: Int[Array, "n batch"]  # by round: the hull point
-    endpoint: Int[Array, "n n batch"]  # by round and point: the outermost up to there
-    joined: Int[Array, "batch n"]  # the round that starts from this point, n where none does
+
+class Scan(NamedTuple):
+    """Graham's scan; a frame beyond the last, 2n + 1, is the one of what does not happen."""
+
+    top: Int[Array, "steps batch"]  # of the stack
+    candidate: Int[Array, "steps batch"]
+    on: Int[Array, "batch n"]  # the frame in which a point goes on the stack
+    off: Int[Array, "batch n"]  # and in which it comes off
+    below: Int[Array, "batch n"]  # the point under it; under the lowest one, itself
+    lengths: Int[Array, " batch"]
 
 
-def _march(inputs: dict[str, Array]) -> March:
-    x, y = inputs["x"], inputs["y"]
+def _scan(x: Float[Array, "batch n"], y: Float[Array, "batch n"], order: Int[Array, "batch n"], steps: int) -> Scan:
     batch, n = x.shape
-    ids = jnp.arange(n, dtype=jnp.int32)
-    best = _lowest_point(x, y)
+    best, never = order[:, 0], 2 * n + 1
+    short = np.min_scalar_type(-max(never, steps))
 
-    def look_round(point: Int[Array, " batch"]) -> tuple[Int[Array, " batch"], Int[Array, "n batch"]]:
-        dx, dy = (x - at(x, point)[:, None]).T, (y - at(y, point)[:, None]).T
+    def step(old: State, memory: State, rows: Access, t: Array) -> tuple[State, State, State]:
+        place, top, below = old["place"], old["top"], old["below"]
+        candidate = rows.get(order, place)
+        bx, by = rows.get(x, below), rows.get(y, below)
+        ax, ay = rows.get(x, top) - bx, rows.get(y, top) - by
+        side = cross(ax, ay, rows.get(x, candidate) - bx, rows.get(y, candidate) - by)
+        off = (place >= 3) & (side <= 0) & (top != below)
+        memory = {
+            "turned": rows.put(memory["turned"], jnp.where(off, n + top, candidate), t),
+            "below": rows.put(memory["below"], jnp.where(off, top, candidate), jnp.where(off, below, top)),
+        }
+        top = jnp.where(off, below, candidate)
+        new = {"place": place + ~off, "top": top, "below": rows.get(memory["below"], top).astype(jnp.int32)}
+        return new, memory, {"top": top, "candidate": candidate}
 
-        def look_at(state: tuple[Array, Array, Array], seen: tuple[Array, Array, Array]) -> tuple[tuple, Array]:
-            (end, end_dx, end_dy), (i, i_dx, i_dy) = state, seen
-            outside = (cross(end_dx, end_dy, i_dx, i_dy) <= 0) & (i != point) & (i != end)
-            takes = outside | (end == point)
-            end = jnp.where(takes, i, end)
-            return (end, jnp.where(takes, i_dx, end_dx), jnp.where(takes, i_dy, end_dy)), end
-
-        first = (jnp.zeros_like(point), dx[0], dy[0])
-        (end, _, _), ends = jax.lax.scan(look_at, first, (ids, dx, dy), unroll=4)
-        return end, ends
-
-    def go_round(state: tuple) -> tuple:
-        number, point, going, rounds, points, endpoint, joined = state
-        end, ends = look_round(point)
-        rounds = rounds + going
-        points = jax.lax.dynamic_update_index_in_dim(points, point, number, 0)
-        endpoint = jax.lax.dynamic_update_index_in_dim(endpoint, ends, number, 0)
-        going = going & (at(joined, end) == n)
-        joined = jnp.where(going[:, None] & (ids == end[:, None]), number + 1, joined)
-        return number + 1, end, going, rounds, points, endpoint, joined
-
-    start = (
-        jnp.int32(0),
-        best,
-        jnp.ones(batch, bool),
-        jnp.zeros(batch, jnp.int32),
-        jnp.zeros((n, batch), jnp.int32),
-        jnp.zeros((n, n, batch), jnp.int32),
-        jnp.where(ids == best[:, None], 0, n),
+    ids, t = jnp.arange(n, dtype=jnp.int32), jnp.arange(steps, dtype=jnp.int32)[:, None]
+    turned = jnp.concatenate([jnp.where(ids == best[:, None], 1, never), jnp.full((batch, n), never)], axis=1)
+    shown = jnp.where(t < 3, jnp.where(t == 0, 0, best), NOTHING)
+    record, memory, lengths = unroll_rows(
+        step,
+        lambda state: state["place"] < n,
+        {"place": jnp.ones(batch, jnp.int32), "top": best, "below": best},  # the candidate's place in the order
+        {"turned": turned.astype(short), "below": jnp.broadcast_to(ids, (batch, n)).astype(short)},
+        {"top": shown, "candidate": shown},
+        first=3,
     )
-    _, _, _, rounds, points, endpoint, joined = jax.lax.while_loop(lambda state: jnp.any(state[2]), go_round, start)
-    return March(best, rounds, points, endpoint, joined)
+    on, off = memory["turned"][:, :n], memory["turned"][:, n:]
+    return Scan(record["top"], record["candidate"], on, off, memory["below"], lengths)
 
 
 def jarvis_march(inputs: dict[str, Array], steps: int) -> Run:
@@ -243,30 +213,74 @@ def jarvis_march(inputs: dict[str, Array], steps: int) -> Run:
 
     Frame 0 is empty. Each round has a frame for its start and one for each point, and the last comes back to the hull.
     """
-    real = inputs["pos"].dtype
-    batch, n = inputs["x"].shape
-    march = _march(inputs)
-    ids = jnp.arange(n, dtype=jnp.int32)
-    t = np.arange(steps)
-    number, point = np.divmod(t - 1, n + 1)  # the round, -1 at frame 0; 0 at its start, then 1 + the point
-    in_room = np.clip(number, 0, n - 1)
-    i = np.where(number < 0, 0, np.maximum(point - 1, 0))
-    begun = jnp.asarray(number >= 0)[:, None]
-    looks = jnp.asarray((number >= 0) & (point > 0))[:, None]
-    last_point = jnp.where(begun, march.from_[in_room], 0)
-    endpoint = jnp.where(looks, march.endpoint.reshape(n * n, batch)[in_room * n + i], 0)
-    everywhere = (steps, batch, n)
+    x, y, real = inputs["x"], inputs["y"], inputs["pos"].dtype
+    batch, n = x.shape
+    best = _lowest_point(x, y)
+    march = _march(x, y, best, steps)
+    ids, t = jnp.arange(n, dtype=jnp.int32), np.arange(steps, dtype=np.int32)
+    number, point = np.divmod(t - 1, np.int32(n + 1))  # the round, -1 at frame 0; 0 at its start, then 1 + the point
+    begun, seen = number >= 0, np.where(number < 0, 0, np.maximum(point - 1, 0))
+    inside = jnp.asarray(t)[:, None] < march.lengths
+    inside_of_nodes = jnp.asarray(t)[:, None, None] < jnp.broadcast_to(march.lengths[:, None], (batch, n))
+
+    def marked(index: Int[Array, "steps #batch"], classes: int) -> Float[Array, "steps batch classes"]:
+        return one_hot(jnp.where(inside, index, NOTHING), classes, real)
+
     hints = {
-        "pred_h": pointer(jnp.broadcast_to(jnp.maximum(ids - 1, 0), everywhere), real),
-        "in_hull_h": (march.joined <= jnp.asarray(number)[:, None, None]).astype(real),
-        "best": one_hot(jnp.where(begun, march.best, 0), n, real),
-        "last_point": one_hot(last_point, n, real),
-        "endpoint": one_hot(endpoint, n, real),
-        "i": jnp.broadcast_to(one_hot(jnp.asarray(i), n, real)[:, None], everywhere),
-        "phase": jnp.broadcast_to(one_hot(begun.astype(jnp.int32), 2, real), (steps, batch, 2)),
+        "pred_h": pointer(jnp.where(inside_of_nodes, jnp.maximum(ids - 1, 0), 0), real),
+        "in_hull_h": marks((march.joined <= jnp.asarray(number)[:, None, None]) & inside_of_nodes, real),
+        "best": marked(jnp.where(jnp.asarray(begun)[:, None], best, 0), n),
+        "last_point": one_hot(march.point, n, real),
+        "endpoint": one_hot(march.endpoint, n, real),
+        "i": marked(jnp.asarray(seen)[:, None], n),
+        "phase": marked(jnp.asarray(begun, jnp.int32)[:, None], 2),
     }
-    lengths = jnp.minimum(1 + march.rounds * (n + 1), steps)
-    return Run(frames_before(lengths, hints), {"in_hull": (march.joined < n).astype(real)}, lengths)
+    return Run(hints, {"in_hull": marks(march.joined < n, real)}, march.lengths)
+
+
+class March(NamedTuple):
+    """Jarvis's march: in each round one hull point looks along all points for the next one."""
+
+    point: Int[Array, "steps batch"]  # the round's hull point
+    endpoint: Int[Array, "steps batch"]  # the outermost so far
+    joined: Int[Array, "batch n"]  # the round that starts from this point, n where none does
+    lengths: Int[Array, " batch"]
+
+
+def _march(x: Float[Array, "batch n"], y: Float[Array, "batch n"], best: Int[Array, " batch"], steps: int) -> March:
+    batch, n = x.shape
+
+    def step(old: State, memory: State, rows: Access, t: Array) -> tuple[State, State, State]:
+        starts, i = old["i"] < 0, jnp.maximum(old["i"], 0)
+        point, end = jnp.where(starts, old["end"], old["point"]), jnp.where(starts, 0, old["end"])
+        px, py = rows.get(x, point), rows.get(y, point)
+        side = cross(rows.get(x, end) - px, rows.get(y, end) - py, rows.get(x, i) - px, rows.get(y, i) - py)
+        takes = ((side <= 0) & (i != point) & (i != end)) | (end == point)
+        end = jnp.where(takes & ~starts, i, end)
+        joined = rows.put(memory["joined"], jnp.where(starts, point, n), old["number"])
+        last = old["i"] == n - 1
+        new = {
+            "number": old["number"] + last,
+            "i": jnp.where(last, -1, old["i"] + 1),
+            "point": point,
+            "end": end,
+            "joined": rows.get(joined, end),
+        }
+        return new, {"joined": joined}, {"point": point, "end": end}
+
+    zero = jnp.zeros(batch, jnp.int32)
+    # The round; the next point to look at, -1 at a round's start; and the round that starts from the end.
+    start = {"number": zero, "i": zero - 1, "point": best, "end": best, "joined": zero + n}
+    shown = jnp.where(jnp.arange(steps)[:, None] == 0, zero, NOTHING)
+    record, memory, lengths = unroll_rows(
+        step,
+        lambda state: (state["i"] >= 0) | (state["joined"] == n),
+        start,
+        {"joined": jnp.full((batch, n + 1), n, jnp.int32)},  # one more, to write what nobody reads
+        {"point": shown, "end": shown},
+        first=1,
+    )
+    return March(record["point"], record["end"], memory["joined"][:, :n], lengths)
 
 
 SEGMENTS_INTERSECT = Algorithm(
