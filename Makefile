@@ -31,7 +31,7 @@ demo: $(BIN)/.installed
 
 # Two at a time: compiling, which most of the time goes into, uses one core. A file's tests share what they compile.
 WORKERS ?= 2
-PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
+PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: $(BIN)/.installed
 	$(PYTEST)

@@ -28,11 +28,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 # glibc hands the pages of a freed batch back to the system, or not, by where they lie; fetching them again can cost
-# more than the work. Both sides keep them, in one arena for all threads. Only a new process reads these settings.
+# more than the work. Both sides keep them, in one arena for all threads, and in large pages where the system has them:
+# most of our work is writing. Only a new process reads these settings.
 KEEP_PAGES = {
     "MALLOC_MMAP_THRESHOLD_": "33554432",
     "MALLOC_TRIM_THRESHOLD_": "4294967296",
     "MALLOC_ARENA_MAX": "1",
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 if not KEEP_PAGES.items() <= os.environ.items():
     os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **KEEP_PAGES})

@@ -20,6 +20,20 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_disable_most_optimizations", "not slow" in config.option.markexpr)
 
 
+# Files that take longest, in this order: they start first, so that in the end no worker goes on alone for long.
+LONGEST = (
+    *("alta", "gap_report", "circuits", "training", "transnar_training", "multi_task", "faithfulness", "cli"),
+    *("training_reference", "golden", "compiler", "pairwise", "sequences", "transnar_study", "text", "padding"),
+    *("faithfulness_more", "slots", "networks_reference", "networks", "transnar", "export", "transnar_page", "sweep"),
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first; the order within a file stays."""
+    places = {f"test_{name}": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
 @pytest.fixture(autouse=True, scope="module")
 def forget_compiled_programs() -> Iterator[None]:
     """Let go of a module's compiled programs: thousands of them in one process exhaust its memory maps."""

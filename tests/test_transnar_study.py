@@ -48,7 +48,8 @@ def exact() -> CompiledReasoner:
 # States that are kept
 
 
-@pytest.mark.parametrize("kind", ["shared", pytest.param("compiled", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["shared", "compiled"])
 def test_kept_states_are_those_that_are_asked_for(
     kind: str, groups: tuple[Group, ...], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +184,7 @@ def test_an_exam_is_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert drawn.exact["by_size"]["4"][-1]["clrs"] == 1
 
 
+@pytest.mark.slow
 def test_n_grows_until_the_context_is_full() -> None:
     asked = EvaluationConfig(sizes=(4, 5, 8, 16), count=2)
     config = replace(PLAIN, context=64, buckets=(64,))
