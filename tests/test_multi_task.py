@@ -238,7 +238,7 @@ def test_with_hints_a_network_is_trained_as_well() -> None:
 
 
 CASES = [
-    pytest.param(TWO, "bfs", {}, id="with hints"),
+    pytest.param(TWO, "bfs", {}, id="with hints", marks=pytest.mark.slow),
     pytest.param(TWO, "bfs", WITHOUT_HINTS, id="without hints"),
     pytest.param(TWO, "segments_intersect", WITHOUT_HINTS, id="without hints, the second"),
     *(pytest.param(FOUR, name, {}, id=f"{name} of four", marks=pytest.mark.slow) for name in FOUR.split(",")),

@@ -115,8 +115,7 @@ def check_padding(net: ClrsNet, trace: Trace, learn: bool, nodes: int = PADDED, 
 @pytest.mark.parametrize(
     ("processor", "repred", "learn"),
     [
-        ("triplet_gmpnn", "soft", False),
-        pytest.param("gatv2", "soft", False, marks=pytest.mark.slow),
+        *(pytest.param(kind, "soft", False, marks=pytest.mark.slow) for kind in ("triplet_gmpnn", "gatv2")),
         *(pytest.param("triplet_gmpnn", repred, True, marks=pytest.mark.slow) for repred in ("soft", "hard")),
         *(pytest.param(kind, "hard", True, marks=pytest.mark.slow) for kind in ("gatv2", "gat", "mpnn", "pgn")),
     ],

@@ -12,7 +12,11 @@ from mechgap.networks.pairwise import attention_scores, pointer_scores, use_form
 from mechgap.networks.pairwise_recompute import LEAKY_SUM, MAXIMUM, Operands
 
 M = 6  # the width of a head: no power of two
-SIZES = [(n, heads, values) for n in (1, 4, 7, 16) for heads, values in ((1, 3), (2, 2), (1, 5))]
+SIZES = [
+    pytest.param(n, heads, values, id=f"{n}-{heads}-{values}", marks=() if n == 7 else pytest.mark.slow)
+    for n in (1, 4, 7, 16)
+    for heads, values in ((1, 3), (2, 2), (1, 5))
+]
 FAST = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 OPERATIONS = [pytest.param(attention_scores, id="attention"), pytest.param(pointer_scores, id="pointer")]
 Tree = tuple[jax.Array, ...]

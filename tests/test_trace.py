@@ -28,7 +28,12 @@ def tiny(**changes: np.ndarray) -> Trace:
     )
 
 
-@pytest.mark.parametrize("name", mg.algorithm_names())
+QUICK = ("bfs", "bridges", "heapsort", "lcs_length", "graham_scan")  # all locations and kinds among them
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in mg.algorithm_names()]
+)
 def test_a_saved_trace_loads_without_loss(name: str, tmp_path: Path) -> None:
     trace = mg.algorithm(name).benchmark_sampler(5, 4, 3).next()
     trace.save(tmp_path / "trace.safetensors")
