@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,30 +32,33 @@ from mechgap.programs.library.scan_grammar import actions, commands, jump_split,
 
 CASES = json.loads((Path(__file__).parent / "golden" / "alta_cases.json").read_text())["programs"]
 OTHER_NAMES = {"subleq_dense_interp": "subleq"}
-PROGRAMS: dict[str, AltaProgram] = {name: mg.program(name) for name in mg.program_names("alta")}
-COMPILED: dict[str, CompiledAlta] = {}
+NAMES = mg.program_names("alta")
 SCAN = commands()
 X = categorical("x", 4, from_input=lambda i: i)
 
 
+@cache
+def built(name: str) -> AltaProgram:
+    return mg.program(name)
+
+
+@cache
 def compiled(name: str) -> CompiledAlta:
-    if name not in COMPILED:
-        COMPILED[name] = mg.compile(PROGRAMS[name], certify="none")
-    return COMPILED[name]
+    return mg.compile(built(name), certify="none")
 
 
 def known_cases() -> list[Any]:
     found = []
     for given, group in CASES.items():
         name = OTHER_NAMES.get(given, given.removeprefix("sparse_"))
-        if name in PROGRAMS and name != "scan":  # whose memory is laid out in another way here
+        if name in NAMES and name != "scan":  # whose memory is laid out in another way here
             found += [pytest.param(name, case, id=f"{given}-{case['label']}") for case in group["cases"]]
     return found
 
 
 @pytest.mark.parametrize(("name", "case"), known_cases())
 def test_the_references_cases(name: str, case: dict[str, Any]) -> None:
-    meant = PROGRAMS[name].interpret([case["input_ids"]])
+    meant = built(name).interpret([case["input_ids"]])
     meant.check()
     ran = compiled(name).run([case["input_ids"]])
     ran.check()
@@ -65,7 +69,7 @@ def test_the_references_cases(name: str, case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", CASES["scan"]["cases"], ids=lambda case: case["label"])
 def test_the_references_scan_cases(case: dict[str, Any]) -> None:
-    program = PROGRAMS["scan"]
+    program = built("scan")
     for found in (
         program.interpret([program.encode(case["label"])]),
         compiled("scan").run([program.encode(case["label"])]),
@@ -151,7 +155,7 @@ def listed(oracle: Callable[[list[int]], list[int]]) -> Callable[[str], str]:
 
 
 ORACLES: dict[str, tuple[Callable[[random.Random], str], Callable[[str], str]]] = {
-    **{name: (bits, lambda t: str(t.count("1") % 2)) for name in PROGRAMS if name.startswith("parity")},
+    **{name: (bits, lambda t: str(t.count("1") % 2)) for name in NAMES if name.startswith("parity")},
     "addition": (sums, lambda t: str(sum(map(int, t.split("+"))))),
     "reverse": (lambda rng: joined(numbers(9, 16)(rng)), listed(lambda x: x[::-1])),
     "sort": (lambda rng: joined(numbers(9, 16)(rng)), listed(sorted)),
@@ -168,7 +172,7 @@ ORACLES: dict[str, tuple[Callable[[random.Random], str], Callable[[str], str]]] 
 
 def agree_with_oracle(name: str, count: int) -> None:
     rng, (draw, oracle) = random.Random(7), ORACLES[name]
-    program, network = PROGRAMS[name], compiled(name)
+    program, network = built(name), compiled(name)
     texts = [draw(rng) for _ in range(count)]
     for start in range(0, count, 200):
         part = texts[start : start + 200]
@@ -191,23 +195,23 @@ def test_a_thousand_random_inputs(name: str) -> None:
 
 
 def test_text_in_text_out() -> None:
-    assert PROGRAMS["addition"].solve("789+456") == compiled("addition").solve("789+456") == "1245"
-    assert PROGRAMS["parity_sequential_relative"].solve("1011") == "1"
+    assert built("addition").solve("789+456") == compiled("addition").solve("789+456") == "1245"
+    assert built("parity_sequential_relative").solve("1011") == "1"
 
 
 @pytest.mark.slow
 def test_long_inputs() -> None:
     rng = random.Random(0)
-    for name in (name for name in PROGRAMS if name.startswith("parity")):
+    for name in (name for name in NAMES if name.startswith("parity")):
         texts = ["".join(rng.choice("01") for _ in range(n)) for n in range(1, 201)]
-        inputs = [PROGRAMS[name].encode(t) for t in texts]
-        for ran in (PROGRAMS[name].interpret(inputs), compiled(name).run(inputs)):
+        inputs = [built(name).encode(t) for t in texts]
+        for ran in (built(name).interpret(inputs), compiled(name).run(inputs)):
             ran.check()
             assert [o[-1] for o in ran.outputs] == [t.count("1") % 2 for t in texts], name
     big = [(10**200 - 1, 1), *((rng.randrange(10**d), rng.randrange(10**d)) for d in range(20, 201, 20))]
-    inputs = [PROGRAMS["addition"].encode(f"{a}+{b}") for a, b in big]
-    for ran in (PROGRAMS["addition"].interpret(inputs), compiled("addition").run(inputs)):
-        assert [PROGRAMS["addition"].decode(o) for o in ran.outputs] == [str(a + b) for a, b in big]
+    inputs = [built("addition").encode(f"{a}+{b}") for a, b in big]
+    for ran in (built("addition").interpret(inputs), compiled("addition").run(inputs)):
+        assert [built("addition").decode(o) for o in ran.outputs] == [str(a + b) for a, b in big]
 
 
 def test_the_sum_is_exact_for_every_number_of_ones() -> None:
@@ -220,7 +224,7 @@ def test_the_sum_is_exact_for_every_number_of_ones() -> None:
 def test_a_program_that_changes_itself() -> None:
     # Cells 0-2 subtract cell 9 from cell 3, which is part of the next instruction; that then clears cell 10, not 11.
     memory = [9, 3, 3, 11, 11, -1, 0, 0, 0, 1, 7, 5]
-    program = PROGRAMS["subleq"]
+    program = built("subleq")
     expected = memory.copy()
     expected[3], expected[11] = 10, 5 - 7
     for solve in (program.solve, compiled("subleq").solve):
@@ -235,10 +239,10 @@ def test_sizes(name: str, most: int) -> None:
     assert compiled(name).hidden_units <= most
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_stream_is_the_interpreters_at_every_layer(name: str) -> None:
     """Not only the output: every number of the residual stream encodes what the interpreter holds there."""
-    program, network = PROGRAMS[name], compiled(name)
+    program, network = built(name), compiled(name)
     rng = random.Random(3)
     ids = program.encode(ORACLES[name][0](rng))
     meant = program.interpret([ids])
@@ -321,7 +325,7 @@ def test_rules_of_a_function_are_the_function(function: Callable) -> None:
 
 
 def test_rules_come_out_as_small_as_by_hand() -> None:
-    rules = [str(r) for r in PROGRAMS["parity_sequential_relative"].rules]
+    rules = [str(r) for r in built("parity_sequential_relative").rules]
     assert rules == [
         "parity := 0 if done = 0 and done_left = 1 and parity = 1 and parity_left = 1",
         "parity := 1 if done = 0 and done_left = 1 and parity = 0 and parity_left = 1",
@@ -330,7 +334,7 @@ def test_rules_come_out_as_small_as_by_hand() -> None:
 
 
 def test_the_plain_form_tests_single_values_and_its_own() -> None:
-    program = PROGRAMS["parity_sum_mod_2"]
+    program = built("parity_sum_mod_2")
     rules = plain(program.rules, program.readable)
     assert len(rules) == 201  # for every count the parity that it changes
     assert all(len(values) == 1 for rule in rules for _, values in rule.tests)
@@ -440,10 +444,10 @@ def test_a_causal_program_does_not_look_ahead() -> None:
 
 @pytest.mark.parametrize(("name", "text"), [("addition", "789+456"), ("histogram", "3 1 3")])
 def test_separate_layers_equal_shared_ones(name: str, text: str) -> None:
-    network = mg.compile(PROGRAMS[name], separate=8, certify="none")
+    network = mg.compile(built(name), separate=8, certify="none")
     assert network.network.block.mlp[0].weight.shape[0] == 8
     assert network.hidden_units == compiled(name).hidden_units
-    inputs = [PROGRAMS[name].encode(text)]
+    inputs = [built(name).encode(text)]
     mine, shared = network.run(inputs), compiled(name).run(inputs)
     assert (mine.outputs, mine.layers.tolist()) == (shared.outputs, shared.layers.tolist())
     assert not mine.used_undefined.any()
@@ -454,11 +458,11 @@ def test_separate_layers_equal_shared_ones(name: str, text: str) -> None:
 )
 def test_sparse_layers_equal_dense_ones(name: str, tmp_path: Path) -> None:
     rng = random.Random(5)
-    inputs = [PROGRAMS[name].encode(ORACLES[name][0](rng)) for _ in range(20)]
-    sparse, dense = mg.compile(PROGRAMS[name], sparse=True, certify="none"), compiled(name)
+    inputs = [built(name).encode(ORACLES[name][0](rng)) for _ in range(20)]
+    sparse, dense = mg.compile(built(name), sparse=True, certify="none"), compiled(name)
     assert all(isinstance(layer, SparseLinear) for layer in sparse.network.block.mlp)
     assert sparse.hidden_units == dense.hidden_units
-    assert sparse.run(inputs).outputs == dense.run(inputs).outputs == PROGRAMS[name].interpret(inputs).outputs
+    assert sparse.run(inputs).outputs == dense.run(inputs).outputs == built(name).interpret(inputs).outputs
     save_transformer(tmp_path / "a.safetensors", sparse)
     save_transformer(tmp_path / "b.safetensors", dense)
     assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
@@ -467,13 +471,13 @@ def test_sparse_layers_equal_dense_ones(name: str, tmp_path: Path) -> None:
 def test_layers_are_held_sparsely_where_that_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(isinstance(layer, SparseLinear) for layer in compiled("subleq").network.block.mlp)
     monkeypatch.setattr(to_transformer, "LARGE", 2**16)
-    network = mg.compile(PROGRAMS["subleq"], certify="none")
+    network = mg.compile(built("subleq"), certify="none")
     assert [isinstance(layer, SparseLinear) for layer in network.network.block.mlp] == [False, True]
     assert network.solve("9 3 3 11 11 -1 0 0 0 1 7 5") == compiled("subleq").solve("9 3 3 11 11 -1 0 0 0 1 7 5")
 
 
 def test_sequences_of_different_lengths_do_not_disturb_each_other() -> None:
-    program, network = PROGRAMS["addition"], compiled("addition")
+    program, network = built("addition"), compiled("addition")
     inputs = [program.encode(t) for t in ("5+5", "123456+654321", "0+0")]
     together = network.run(inputs)
     for i, ids in enumerate(inputs):
@@ -552,7 +556,7 @@ def test_everything_wrong_with_a_program_is_said_at_once() -> None:
     ],
 )
 def test_what_an_execution_refuses(inputs: Any, message: str) -> None:
-    for run in (PROGRAMS["parity_sequential_absolute"].interpret, compiled("parity_sequential_absolute").run):
+    for run in (built("parity_sequential_absolute").interpret, compiled("parity_sequential_absolute").run):
         with pytest.raises(ValueError, match=message):
             run(inputs)
 
@@ -565,11 +569,11 @@ def test_what_the_compiler_refuses() -> None:
     with pytest.raises(ValueError, match="certify must be 'quick', 'full' or 'none'; got 'maybe'"):
         mg.compile("addition", certify="maybe")
     with pytest.raises(ValueError, match=r"compiled for sequences of up to 4; got 9. Compile with longest=9"):
-        mg.compile("addition", longest=4, certify="none").run([PROGRAMS["addition"].encode("123+456")])
+        mg.compile("addition", longest=4, certify="none").run([built("addition").encode("123+456")])
 
 
 def test_a_program_prints_itself() -> None:
-    said = str(PROGRAMS["addition"])
+    said = str(built("addition"))
     for part in (
         "program addition",
         "carry: 2 values = 0",
@@ -578,8 +582,8 @@ def test_a_program_prints_itself() -> None:
         "output out",
     ):
         assert part in said
-    assert PROGRAMS["addition"] == mg.program("addition")
-    assert hash(PROGRAMS["addition"]) == hash(mg.program("addition"))
+    assert built("addition") == mg.program("addition")
+    assert hash(built("addition")) == hash(mg.program("addition"))
 
 
 def test_a_certificate_finds_a_broken_network() -> None:
@@ -608,7 +612,7 @@ def test_scan_has_all_its_commands_and_splits() -> None:
 
 def run_scan(given: list[str]) -> None:
     """All commands through the compiled network, those of about as many layers together."""
-    network, program = compiled("scan"), PROGRAMS["scan"]
+    network, program = compiled("scan"), built("scan")
     for start in range(0, len(given), 128):
         part = given[start : start + 128]
         ran = network.run([program.encode(c) for c in part])
@@ -639,7 +643,7 @@ def test_a_published_split_is_read(tmp_path: Path) -> None:
 
 
 def test_rules_through_a_builder_are_those_of_the_function() -> None:
-    relative = PROGRAMS["parity_sequential_relative"]
+    relative = built("parity_sequential_relative")
     variables = (
         categorical("parity", 2, from_input=lambda x: x % 2),
         categorical("done", 2, from_input=lambda x: x == 2),
