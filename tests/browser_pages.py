@@ -130,6 +130,12 @@ def check_accessible(page: Any) -> None:
     assert all(b - a <= 1 for a, b in pairwise(levels)), "no level of headings is skipped"
 
 
+def check_fits(page: Any, width: int, picture: Path) -> None:
+    """Nothing is wider than the screen; what it looks like is kept."""
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.screenshot(path=picture, full_page=True)
+
+
 def picture_folder(otherwise: Path) -> Path:
     """Where pictures are kept."""
     kept = Path(os.environ.get("MECHGAP_SCREENSHOTS") or otherwise)

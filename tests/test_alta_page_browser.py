@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import mechgap as mg
-from browser_pages import IN_A_BROWSER, LOOKS, Opened, check_accessible, picture_folder
+from browser_pages import IN_A_BROWSER, LOOKS, Opened, check_accessible, check_fits, picture_folder
 from mechgap.report.alta_page import write_page
 
 pytestmark = IN_A_BROWSER
@@ -183,8 +183,7 @@ def test_it_fits_the_screen(pages: dict[str, Path], visit: Any, tmp_path: Path, 
     for name, file in pages.items():
         page = visit(file, width, scheme).page
         page.keyboard.press("ArrowRight")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.screenshot(path=kept / f"{name}-{width}-{scheme}.png", full_page=True)
+        check_fits(page, width, kept / f"{name}-{width}-{scheme}.png")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from browser_pages import IN_A_BROWSER, LOOKS, UNFOLDED, Opened, check_accessible, picture_folder
+from browser_pages import IN_A_BROWSER, LOOKS, UNFOLDED, Opened, check_accessible, check_fits, picture_folder
 from mechgap.faithfulness.landscape import Landscape, save_landscapes
 from mechgap.faithfulness.mechanistic_gap import Gap, load_gap
 from mechgap.report.gap_report import write_report
@@ -317,8 +317,7 @@ def test_it_fits_the_screen(large: Path, several: Path, visit: Any, tmp_path: Pa
     kept = picture_folder(tmp_path)
     for file in (large, several):
         page = visit(file, width, scheme).page
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.screenshot(path=kept / f"{file.stem}-{width}-{scheme}.png", full_page=True)
+        check_fits(page, width, kept / f"{file.stem}-{width}-{scheme}.png")
         page.set_viewport_size({"width": 700, "height": 900})
         page.wait_for_timeout(200)
         assert page.evaluate("document.documentElement.scrollWidth") <= 700

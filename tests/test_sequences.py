@@ -698,7 +698,8 @@ def write_result(folder: Path, name: str, shares: list[tuple[float, ...]], ended
     rows = [dict(zip(("seed", *slices), (i, *s), strict=True)) for i, s in enumerate(shares)]
     write_json(folder / "alta" / name / "metrics.json", rows)
     write_json(folder / "alta" / name / "config.json", asdict(study))
-    write_json(folder / "alta" / name / "manifest.json", {"date": "2026-01-02", "steps": 7, "ended": ended})
+    steps = 7 if ended == "enough" else study.recipe.steps
+    write_json(folder / "alta" / name / "manifest.json", {"date": "2026-01-02", "steps": steps, "ended": ended})
     if study.kind == "scan":
         return
     kinds = ("right by length", "right by ones", "mean prediction by ones")
@@ -714,10 +715,11 @@ def test_results_stand_beside_the_printed_ones(tmp_path: Path) -> None:
     assert by_label["Sequential (Absolute), ones > 20"].verdict.startswith("differs")
     assert by_label["Sequential (Relative), ones > 20"].verdict == "never run"
     assert (found.networks, found.date) == ("2", "2026-01-02")
-    config = tmp_path / "alta/parity_sequential_absolute/config.json"
-    shorter = json.loads(config.read_text())
-    write_json(config, shorter | {"recipe": shorter["recipe"] | {"steps": 49_999}})
-    fewer = {line.label: line.verdict for line in alta_table("alta-table2", tmp_path).lines}
+    manifest = tmp_path / "alta/parity_sequential_absolute/manifest.json"
+    write_json(manifest, json.loads(manifest.read_text()) | {"steps": 49_999})
+    found = alta_table("alta-table2", tmp_path)
+    assert found.details[-1].rows[0][:2] == ("parity_sequential_absolute", "49999 of 50000 steps")
+    fewer = {line.label: line.verdict for line in found.lines}
     assert fewer["Sequential (Absolute), length <= 20"] == "too small to compare"
     write_result(tmp_path, "relative_8", [(1.0, 0.6, 0.5)])
     write_result(tmp_path, "relative_8_shared", [(1.0, 0.6, 0.5)])
@@ -755,7 +757,7 @@ def test_the_table_of_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert cells["MCD3", "separate", "absolute", "ours"] == (*["data not available"] * 5, "–", "–")
     assert ("random (ours)", "shared", "relative", "paper") not in cells
     assert trainings.rows[0][:2] == ("scan_6", "stopped after 7 steps at 100% on training data")
-    assert trainings.rows[1][:2] == ("scan_divergence_16", "7 of 100000 steps")
+    assert trainings.rows[1][:2] == ("scan_divergence_16", "100000 steps")
     drawn = alta_table("alta-figure18", tmp_path).details[0]
     assert {row[1:3] for row in drawn.rows} == {("shared", "relative")}
     assert len(drawn.rows) == 4 * 2 + 2  # the paper's splits with its numbers, and two of ours

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from browser_pages import IN_A_BROWSER, LOOKS, Opened, check_accessible, picture_folder
+from browser_pages import IN_A_BROWSER, LOOKS, Opened, check_accessible, check_fits, picture_folder
 from looking_models import CONFIG
 from mechgap.algorithms import text
 from mechgap.faithfulness.looking import Looked
@@ -137,9 +137,7 @@ def test_everything_has_a_name_and_enough_contrast(pages: dict[str, Path], visit
 def test_it_fits_the_screen(pages: dict[str, Path], visit: Any, tmp_path: Path, width: int, scheme: str) -> None:
     kept = picture_folder(tmp_path)
     for name, file in pages.items():
-        page = visit(file, width, scheme).page
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.screenshot(path=kept / f"looking-{name}-{width}-{scheme}.png", full_page=True)
+        check_fits(visit(file, width, scheme).page, width, kept / f"looking-{name}-{width}-{scheme}.png")
 
 
 def test_it_prints_on_white(pages: dict[str, Path], visit: Any, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from mechgap.compiler import compile as compile_program
 from mechgap.faithfulness.looking import example_of
 from mechgap.report.transnar_page import check_page, looking_model, write_page
 from mechgap.training.transnar import CompiledReasoner, EvaluationConfig, SharedReasoner, TextModels
-from mechgap.training.transnar.evaluation import CONTROLS, answers, reasoner_answers
+from mechgap.training.transnar.evaluation import AS_TRAINED, CONTROLS, answers, reasoner_answers
 from mechgap.training.transnar.exam import Scores, exam_file, exam_for, score_by_size
 from mechgap.training.transnar.result import HALF
 from mechgap.training.transnar.study import (
@@ -36,7 +36,6 @@ from mechgap.training.transnar.study import (
 )
 
 DEMO = ("results", "transnar-demo")
-AS_TRAINED = "as trained"
 DEMO_ASKED, DEMO_SHOWN = EvaluationConfig(sizes=(10, 12, 14), count=3), 3
 MOST_MIB = 16  # of what is kept beside the source for the demonstration
 COMPILED_FRAMES = 64  # the most steps of an execution that a compiled reasoner has room for, and one more

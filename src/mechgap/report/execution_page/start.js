@@ -55,24 +55,9 @@ function start() {
   on("name", "change", (e) => choose(view.position, e.target.value || null));
   on("parse", "click", (e) => { if (e.target.matches("button")) go(+e.target.closest("tr").dataset.layer, RULES); });
   for (const radio of document.querySelectorAll("input[name=state]")) radio.addEventListener("change", () => go(view.layer, +radio.value));
-  document.addEventListener("keydown", (e) => pressed(e, play));
+  stepByKeys("#execution", { back, forth, first: () => go(1, START), last: () => go(last, RULES), play });
   watchPrint();
   show();
   document.documentElement.dataset.ready = "true";
-}
-
-// Arrows step everywhere, other keys only in the viewer; a control, or a table that scrolls, has its own use for them.
-function pressed(event, play) {
-  const { target, key } = event;
-  if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  if (target.matches("select, input") || (target.matches(".scroll") && target.scrollWidth > target.clientWidth)) return;
-  const inside = target.closest("#execution");
-  if (key === "ArrowRight") forth();
-  else if (key === "ArrowLeft") back();
-  else if (inside && key === "Home") go(1, START);
-  else if (inside && key === "End") go(last, RULES);
-  else if (inside && key === " " && !target.matches("button")) play.toggle();
-  else return;
-  event.preventDefault();
 }
 start();

@@ -34,25 +34,10 @@ async function start() {
   on("previous", "click", () => choose(view.token - 1));
   on("next", "click", () => choose(view.token + 1));
   for (const id of ["layer", "head"]) on(id, "change", (e) => { view[id] = +e.target.value; show(); });
-  document.addEventListener("keydown", (e) => pressed(e, play));
+  stepByKeys("#looking", { back: () => choose(view.token - 1), forth: () => choose(view.token + 1), first: () => choose(0), last: () => choose(last), play });
   watchPrint();
   // Brackets say little: begin with the first number.
   choose(Math.max(0, tokens.findIndex((token) => /\d/.test(token))));
   document.documentElement.dataset.ready = "true";
-}
-
-// Arrows step everywhere, other keys only in the viewer; a control, or a table that scrolls, has its own use for them.
-function pressed(event, play) {
-  const { target, key } = event;
-  if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  if (target.matches("select, input, pre") || (target.matches(".scroll") && target.scrollWidth > target.clientWidth)) return;
-  const inside = target.closest("#looking");
-  if (key === "ArrowRight") choose(view.token + 1);
-  else if (key === "ArrowLeft") choose(view.token - 1);
-  else if (inside && key === "Home") choose(0);
-  else if (inside && key === "End") choose(last);
-  else if (inside && key === " " && !target.matches("button")) play.toggle();
-  else return;
-  event.preventDefault();
 }
 start();

@@ -38,6 +38,23 @@ function player(button, { rewind, advance }) {
   return { stop, toggle };
 }
 
+// Arrows step everywhere, other keys only in the viewer; a control, or a table that scrolls, has its own use for them.
+function stepByKeys(viewer, { back, forth, first, last, play }) {
+  document.addEventListener("keydown", (event) => {
+    const { target, key } = event;
+    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (target.matches("select, input, pre") || (target.matches(".scroll") && target.scrollWidth > target.clientWidth)) return;
+    const inside = target.closest(viewer);
+    if (key === "ArrowRight") forth();
+    else if (key === "ArrowLeft") back();
+    else if (inside && key === "Home") first();
+    else if (inside && key === "End") last();
+    else if (inside && key === " " && !target.matches("button")) play.toggle();
+    else return;
+    event.preventDefault();
+  });
+}
+
 // Paper cannot be unfolded: open everything for it, and close it again.
 function watchPrint() {
   let closed = [];

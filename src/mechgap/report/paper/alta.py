@@ -27,6 +27,7 @@ from mechgap.report.paper.lines import Comparison
 from mechgap.report.paper.verdicts import DIFFERS, NEVER, NO_REASON, REPRODUCED, SHOWN, SMALL, Details, Line
 from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.config import parse_toml
+from mechgap.training.many import ENOUGH
 
 PREFIX, FOLDER, MINIMAL = "alta-", "alta", "minimal.json"
 NEAR = 5.0  # points
@@ -134,13 +135,13 @@ def _row(row: Mapping[str, Any], place: Path) -> list[Line]:
     planned = _planned()[row["study"]]
     slices = ("test",) if planned.kind == "scan" else _slices()
     printed = row["paper"] or [""] * len(slices)
-    if not (folder / "metrics.json").exists():
+    if not (folder / "manifest.json").exists():  # written last
         labels = [f"{row['label']}, {name}" for name in slices]
         verdict = NEVER if has_data(planned) else NO_DATA
         return [Line(x, f"{paper}", verdict=verdict) for x, paper in zip(labels, printed, strict=True)]
     metrics, config = read_json(folder / "metrics.json"), read_json(folder / "config.json")
     same = all(config[k] == asdict(planned)[k] for k in ("mlp", "transformer", "train_length"))
-    same = same and config["recipe"]["steps"] >= planned.recipe.steps
+    same = same and _took_enough(read_json(folder / "manifest.json"), planned.recipe.steps)
     lines = []
     for name, paper in zip(slices, printed, strict=True):
         if name not in metrics[0]:  # shorter texts than the paper's
@@ -153,6 +154,11 @@ def _row(row: Mapping[str, Any], place: Path) -> list[Line]:
         said = (f"{paper}", percent([seed[name] for seed in metrics]), interval, str(len(ours)))
         lines.append(Line(f"{row['label']}, {name}", *said, verdict=verdict if same else SMALL))
     return lines
+
+
+def _took_enough(manifest: Mapping[str, Any], steps: int) -> bool:
+    """Whether a training took all steps, or fewer since all answers on training data were right."""
+    return manifest.get("ended") == ENOUGH or manifest["steps"] >= steps
 
 
 def _verdict(ours: float, paper: float, row: Mapping[str, Any]) -> str:

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from mechgap.report.paper.verdicts import PERCENT, Details
+from mechgap.training.transnar.evaluation import AS_TRAINED
 from mechgap.training.transnar.study import Study, read_study
 from mechgap.training.transnar.summary import read_summary
 
 FOLDER = "transnar"
 STUDIES = {"quick": "quick", "full": "h200"}
-AS_TRAINED, MEAN = "as trained", "mean"
+MEAN = "mean"
 ERRORS = 2  # standard errors that a gain must exceed
 SAME = ("algorithms", "sizes", "width", "layers", "hidden", "samples")  # settings that make results comparable
 

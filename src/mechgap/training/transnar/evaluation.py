@@ -46,9 +46,9 @@ class Control:
     random_positions: bool | None = None
 
 
-AS_TRAINED = Control()
+AS_TRAINED = "as trained"
 CONTROLS = {
-    "as trained": AS_TRAINED,
+    AS_TRAINED: Control(),
     "gates shut": Control(opened=False),
     "shuffled": Control(memory="shuffled"),
     "plain positions": Control(random_positions=False),
@@ -61,7 +61,7 @@ def answers(
     reasoner: Reasoner | None,
     examples: Sequence[Example],
     evaluation: EvaluationConfig | None = None,
-    control: Control = AS_TRAINED,
+    control: Control = CONTROLS[AS_TRAINED],
 ) -> list[str]:
     """What a model answers, by greedy decoding.
 
@@ -190,7 +190,7 @@ def _unsaid(variable: Variable, question: Question) -> Any:
 def evaluate(
     result: TextModels,
     evaluation: EvaluationConfig,
-    controls: Sequence[str] = ("as trained",),
+    controls: Sequence[str] = (AS_TRAINED,),
     watch: Callable[[str], None] = lambda said: None,
     exam: Exam | None = None,
 ) -> dict[str, Any]:
