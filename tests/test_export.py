@@ -1,8 +1,10 @@
 """Exported networks: the same numbers in the file, clear errors, and the reference itself runs them."""
 
+import functools
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,14 +25,20 @@ ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "tests" / "oracle" / "run_exported.py"
 PYTHON = ROOT / ".oracle" / "bin" / "python"
 SMALL = {"hidden": 16, "max_nodes": 16}
-BFS = mg.compile("bfs", **SMALL)
-COMPILED = {
-    "bfs": BFS,
-    "bfs, layer norm": mg.compile("bfs", **SMALL, layer_norm=True, certify="none"),
-    "bellman_ford": mg.compile("bellman_ford", **SMALL, certify="none"),
-    "bellman_ford, double": mg.compile("bellman_ford", **SMALL, certify="none", dtype="float64"),
-    "k_hop": mg.compile("k_hop", **SMALL, certify="none"),
+QUICKLY = {**SMALL, "certify": "none"}
+SETTINGS = {
+    "bfs": SMALL,
+    "bfs, layer norm": {**QUICKLY, "layer_norm": True},
+    "bellman_ford": QUICKLY,
+    "bellman_ford, double": {**QUICKLY, "dtype": "float64"},
+    "k_hop": QUICKLY,
 }
+
+
+@functools.cache
+def compiled_as(name: str) -> mg.Compiled:
+    """Compiled when it is asked for: every worker reads this file, one runs it."""
+    return mg.compile(name.partition(",")[0], **SETTINGS[name])
 
 
 def trained(**changes: object) -> ClrsNet:
@@ -50,9 +58,9 @@ def same_tree(one: Tree, other: Tree) -> bool:
     return flat.keys() == also.keys() and all(np.array_equal(x, also[k]) for k, x in flat.items())
 
 
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_a_compiled_network_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
-    compiled, path = COMPILED[name], tmp_path / "network.safetensors"
+    compiled, path = compiled_as(name), tmp_path / "network.safetensors"
     export(compiled, "safetensors", path)
     again = load_network(path)
     assert same(again, compiled.network)
@@ -76,15 +84,15 @@ def test_any_network_comes_back_with_identical_outputs(changes: dict, tmp_path: 
 
 
 def test_training_reads_the_same_file(tmp_path: Path) -> None:
-    export(BFS, "safetensors", tmp_path / "bfs.safetensors")
+    export(compiled_as("bfs"), "safetensors", tmp_path / "bfs.safetensors")
     network, about = load_networks(tmp_path / "bfs.safetensors")
-    assert same(network, BFS.network)
+    assert same(network, compiled_as("bfs").network)
     assert (about["program"], about["certificate"], about["mechgap"]) == ("bfs", "quick", mg.__version__)
 
 
 @pytest.mark.parametrize("name", ["bfs", "bfs, layer norm", "k_hop"])
 def test_the_tree_is_the_references(name: str, tmp_path: Path) -> None:
-    compiled, path = COMPILED[name], tmp_path / "network.npz"
+    compiled, path = compiled_as(name), tmp_path / "network.npz"
     written = export(compiled, "clrs", path)
     tree, header = load_tree(path), load_header(path)
     assert same_tree(tree, to_reference(compiled.network))
@@ -99,8 +107,8 @@ def test_the_tree_is_the_references(name: str, tmp_path: Path) -> None:
 
 
 def test_edge_information_is_one_more_entry_and_the_header_says_so(tmp_path: Path) -> None:
-    network = COMPILED["bellman_ford"].network
-    export(COMPILED["bellman_ford"], "clrs", tmp_path / "bf.npz")
+    network = compiled_as("bellman_ford").network
+    export(compiled_as("bellman_ford"), "clrs", tmp_path / "bf.npz")
     tree, header = load_tree(tmp_path / "bf.npz"), load_header(tmp_path / "bf.npz")
     assert header["extra_layers"] == [INFO]
     assert "add hk.Linear(16, with_bias=False, name='info')" in " ".join(header["notes"])
@@ -119,8 +127,8 @@ def test_a_bare_network_is_exported_too(tmp_path: Path) -> None:
 
 def test_equal_networks_make_equal_files(tmp_path: Path) -> None:
     for to in ("clrs", "safetensors"):
-        export(BFS, to, tmp_path / "one")
-        export(BFS, to, tmp_path / "other")
+        export(compiled_as("bfs"), to, tmp_path / "one")
+        export(compiled_as("bfs"), to, tmp_path / "other")
         assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
 
 
@@ -132,24 +140,31 @@ def test_the_command_says_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFi
     assert load_header(tmp_path / "bfs.npz")["reference"]["processor"]["use_ln"] is True
 
 
-WRONG = replace(BFS.certificate, result=Comparison(graphs=1, values=9, wrong=2))
+def wrong_bfs() -> mg.Compiled:
+    """A compiled network whose certificate counted mistakes."""
+    wrong = Comparison(graphs=1, values=9, wrong=2)
+    return replace(compiled_as("bfs"), certificate=replace(compiled_as("bfs").certificate, result=wrong))
+
+
+BFS, DOUBLE = (functools.partial(compiled_as, name) for name in ("bfs", "bellman_ford, double"))
+BIASED = functools.partial(trained, pre_attention_bias=5)
 BAD_EXPORTS = [
     (BFS, "clr", "x.npz", ValueError, r"Cannot export to 'clr'\. Did you mean 'clrs'\? Valid: clrs, safetensors"),
     (BFS, "clrs", "no/x.npz", FileNotFoundError, r"the folder .*no does not exist\. Create it first"),
     (BFS, "safetensors", "no/x", FileNotFoundError, r"the folder .*no does not exist\. Create it first"),
     (BFS, "clrs", ".", IsADirectoryError, r"it is a folder\. Name a file in it, e\.g\. network\.npz"),
-    (replace(BFS, certificate=WRONG), "clrs", "x.npz", ValueError, r"'bfs' does not do what(.|\n)*2 of 9 values"),
-    (COMPILED["bellman_ford, double"], "clrs", "x.npz", ValueError, "computes in float32, and this network is float64"),
-    (trained(pre_attention_bias=5), "clrs", "x.npz", ValueError, "has no pre_attention_bias.*Leave it off"),
+    (wrong_bfs, "clrs", "x.npz", ValueError, r"'bfs' does not do what(.|\n)*2 of 9 values"),
+    (DOUBLE, "clrs", "x.npz", ValueError, "computes in float32, and this network is float64"),
+    (BIASED, "clrs", "x.npz", ValueError, "has no pre_attention_bias.*Leave it off"),
 ]
 
 
 @pytest.mark.parametrize(("given", "to", "path", "kind", "message"), BAD_EXPORTS)
 def test_a_bad_export_writes_nothing(
-    given: mg.Compiled | ClrsNet, to: str, path: str, kind: type, message: str, tmp_path: Path
+    given: Callable[[], mg.Compiled | ClrsNet], to: str, path: str, kind: type, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(kind, match=message):
-        export(given, to, tmp_path / path)
+        export(given(), to, tmp_path / path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -183,15 +198,15 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "fsync", full)
     for to in ("clrs", "safetensors"):
         with pytest.raises(OSError, match="No space left"):
-            export(BFS, to, path)
+            export(compiled_as("bfs"), to, path)
     assert [p.name for p in tmp_path.iterdir()] == ["x.npz"]
     assert path.read_text() == "old"
 
 
 def test_files_that_are_not_exports_are_refused(tmp_path: Path) -> None:
     tree, network, bad = tmp_path / "x.npz", tmp_path / "x.safetensors", tmp_path / "bad"
-    export(BFS, "clrs", tree)
-    export(BFS, "safetensors", network)
+    export(compiled_as("bfs"), "clrs", tree)
+    export(compiled_as("bfs"), "safetensors", network)
     for load in (load_tree, load_network):
         with pytest.raises(FileNotFoundError, match="No file"):
             load(tmp_path / "absent")
@@ -268,8 +283,8 @@ def test_the_reference_runs_it_without_an_error(name: str, layer_norm: bool, tmp
 @needs_the_oracle
 def test_the_reference_notices_a_wrong_weight(tmp_path: Path) -> None:
     """The counts above can be other than 0."""
-    silent = np.zeros_like(BFS.network.processor.attention.weight)
-    broken = eqx.tree_at(lambda net: net.processor.attention.weight, BFS.network, silent)
+    silent = np.zeros_like(compiled_as("bfs").network.processor.attention.weight)
+    broken = eqx.tree_at(lambda net: net.processor.attention.weight, compiled_as("bfs").network, silent)
     export(broken, "clrs", tmp_path / "x.npz", algorithm="bfs")
     counts = ask_the_reference(tmp_path / "x.npz", "16:8")["counts"][0]
     assert counts["wrong"]["output/pi"][0] > 10

@@ -91,8 +91,10 @@ def internal_measures(alpha: Array, batch: Batch, meant: Meant, inside: Array) -
 
 def observe_all(networks: ClrsNet, probe: Probe, shown: int = 1, record: Record = True) -> Observed:
     """Observe every network of an ensemble; all arrays with a leading member axis, on the host."""
-    at_once = members_at_once(probe.batch, networks.config.hidden)
-    return jax.device_get(_observe_all(networks, probe.batch, probe.meant, probe.trace.steps, shown, at_once, record))
+    config, steps = networks.config, probe.trace.steps
+    looks = len(record) if isinstance(record, tuple) else config.message_passing_steps * config.heads
+    at_once = members_at_once(probe.batch, config.hidden, maps=steps * looks)
+    return jax.device_get(_observe_all(networks, probe.batch, probe.meant, steps, shown, at_once, record))
 
 
 @eqx.filter_jit

@@ -173,13 +173,15 @@ def answer_all(plan: Plan, batch: Batch, networks: ClrsNet) -> Counts:
     return map_members(lambda network: answers(network, batch), networks, at_once)
 
 
-def members_at_once(batch: Batch, hidden: int) -> int:
+def members_at_once(batch: Batch, hidden: int, maps: int = 0) -> int:
     """How many networks to run at the same time on a batch, so that memory stays flat.
+
+    `maps` is how many maps of attention are kept of every sample: of deep networks more than everything else.
 
     A processor does one member after the other in half the time of all together (measured); an accelerator does not.
     """
     samples, n = batch.inputs["pos"].shape
-    return 1 if jax.default_backend() == "cpu" else max(1, CHUNK_BYTES // (samples * n * n * hidden * 4))
+    return 1 if jax.default_backend() == "cpu" else max(1, CHUNK_BYTES // (samples * n * n * max(hidden, maps) * 4))
 
 
 def answers(network: ClrsNet, batch: Batch) -> Counts:
