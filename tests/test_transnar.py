@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -67,6 +68,15 @@ IDS = jnp.asarray(np.random.default_rng(1).integers(0, CONFIG.vocabulary, LENGTH
 POSITIONS = jnp.asarray(randomised_positions(np.random.default_rng(2), LENGTH, 40, 1)[0])
 MEMORY = memory_of(3)
 OPEN, SHUT = jnp.array(True), jnp.array(False)
+
+
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """All equations of a program, with those of the programs within."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda x: hasattr(x, "eqns")):
+            if hasattr(inner, "eqns"):
+                yield from equations(getattr(inner, "jaxpr", inner))
 
 
 def logits(
@@ -312,9 +322,19 @@ def test_cached_logits_are_those_of_the_full_forward_pass() -> None:
     assert held.length == length + NEW
 
 
-def test_products_of_bfloat16_are_asked_for_everywhere() -> None:
-    text = str(jax.make_jaxpr(lambda: model(precision="BF16_BF16_F32")(IDS, POSITIONS, MEMORY))())
-    assert text.count("dot_general") == text.count("BF16_BF16_F32") > 0
+def test_in_bfloat16_layers_multiply_bfloat16_and_the_stream_is_float32() -> None:
+    def low(net: TransNAR) -> jax.Array:
+        return net.in_bfloat16()(IDS, POSITIONS, MEMORY)
+
+    net = model()
+    dots = [e for e in equations(jax.make_jaxpr(low)(net).jaxpr) if e.primitive.name == "dot_general"]
+    exact = [e for e in dots if any(v.aval.dtype != jnp.bfloat16 for v in e.invars)]
+    assert len(dots) > len(exact) == 1  # the last one, to the logits
+    one, other = np.asarray(jax.jit(low)(net)), logits(net)
+    assert one.dtype == np.float32
+    assert 0 < np.abs(one - other).max() < 0.05 * np.abs(other).max()
+    gradient = jax.eval_shape(jax.grad(lambda net: low(net).sum()), net)
+    assert {x.dtype for x in jax.tree.leaves(gradient)} == {np.dtype("float32")}
 
 
 def test_parameters_are_counted() -> None:
@@ -337,7 +357,6 @@ BAD = [
     ({"cross_attention": "some"}, "cross_attention must be one of 'all', 'first', .*; got 'some'"),
     ({"cross_attention": "every_second", "layers": 1}, "needs at least 2 layers; got layers = 1"),
     ({"reads": "all"}, "reads must be one of 'final', 'per_layer'; got 'all'"),
-    ({"precision": "bf16"}, "precision must be one of .*'BF16_BF16_F32'; got 'bf16'"),
     ({"rotary_base": 0.5}, "rotary_base must be above 1; got 0.5"),
 ]
 

@@ -414,6 +414,7 @@ BAD = [
     ({"epochs": 2}, "Give steps or epochs"),
     ({"warmup": 6}, "warmup must be below steps = 6; got 6"),
     ({"schedule": "linear"}, "schedule must be one of 'constant', 'cosine'; got 'linear'"),
+    ({"precision": "bf16"}, "precision must be one of 'float32', 'bfloat16'; got 'bf16'"),
     ({"train_reasoner": "first"}, "train_reasoner must be one of 'none', 'last', 'all'; got 'first'"),
     ({"train_reasoner": "last", "reads": "per_layer"}, 'train_reasoner = "last" needs reads = "final"'),
     ({"cross_attention": "none", "memory": "shuffled"}, "leave train_reasoner, memory and unseen out"),

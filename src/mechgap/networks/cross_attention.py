@@ -65,11 +65,15 @@ def attend(
     seen = jnp.concatenate(
         [jnp.broadcast_to(source.visible, (length, size)) for source, size in zip(sources, sizes, strict=True)], axis=-1
     )
-    logits = jnp.concatenate([jnp.einsum("hlk,hsk->hls", query, source.keys) for source in sources], axis=-1)
+    exact = jnp.promote_types(query.dtype, jnp.float32)
+    products = [jnp.einsum("hlk,hsk->hls", query, s.keys, preferred_element_type=exact) for s in sources]
+    logits = jnp.concatenate(products, axis=-1)
     # Where nothing is visible the softmax is even; the second mask makes it nothing.
     weights = jnp.where(seen, jax.nn.softmax(jnp.where(seen, logits, NEVER), axis=-1), 0)
     parts = tuple(jnp.split(weights, list(accumulate(sizes))[:-1], axis=-1))
-    read = sum(jnp.einsum("hls,hsk->lhk", w, source.values) for w, source in zip(parts, sources, strict=True))
+    read = sum(
+        jnp.einsum("hls,hsk->lhk", w.astype(s.values.dtype), s.values) for w, s in zip(parts, sources, strict=True)
+    )
     return jnp.reshape(read, (length, -1)), parts
 
 

@@ -84,7 +84,10 @@ def fold(first: Linear, second: Linear) -> Linear:
 
 
 class LayerNorm(eqx.Module):
-    """(x - mean) / sqrt(variance + 1e-5) * scale + offset over the last axis."""
+    """(x - mean) / sqrt(variance + 1e-5) * scale + offset over the last axis.
+
+    Of a stream in float32, a norm with weights in bfloat16 gives bfloat16; its mean and variance are float32.
+    """
 
     scale: Float[Array, " width"]
     offset: Float[Array, " width"]
@@ -97,4 +100,4 @@ class LayerNorm(eqx.Module):
     def __call__(self, x: Float[Array, "*places width"]) -> Float[Array, "*places width"]:
         centred = x - jnp.mean(x, axis=-1, keepdims=True)
         variance = jnp.mean(centred * centred, axis=-1, keepdims=True)
-        return centred * jax.lax.rsqrt(variance + 1e-5) * self.scale + self.offset
+        return (centred * jax.lax.rsqrt(variance + 1e-5) * self.scale + self.offset).astype(self.scale.dtype)

@@ -37,7 +37,7 @@ def rotation(positions: Int[Array, " length"], width: int, base: float = 10_000.
 def rotate(x: Float[Array, "heads length width"], by: Rotation) -> Float[Array, "heads length width"]:
     """Turn channel i against channel i + width/2."""
     a, b = jnp.split(x, 2, axis=-1)
-    return jnp.concatenate([a * by.cos - b * by.sin, a * by.sin + b * by.cos], axis=-1)
+    return jnp.concatenate([a * by.cos - b * by.sin, a * by.sin + b * by.cos], axis=-1).astype(x.dtype)
 
 
 def plain_positions(length: int, count: int) -> Int[np.ndarray, "count length"]:

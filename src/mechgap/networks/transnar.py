@@ -15,7 +15,6 @@ no compile time. docs/transnar.md says what the paper leaves open.
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -120,6 +119,16 @@ class TransNAR(eqx.Module):
         config = replace(self.config, cross_attention="none")
         return TransNAR(self.tokens, self.blocks, None, self.norm, self.output, config)
 
+    def in_bfloat16(self) -> "TransNAR":
+        """The same with the weights of layers in bfloat16, in which they compute, too.
+
+        The stream that layers add to, norms, softmax, gates and logits stay float32.
+        """
+        blocks, crosses = jax.tree.map(lambda w: w.astype(jnp.bfloat16), (self.blocks, self.crosses))
+        if self.crosses is not None:
+            crosses = eqx.tree_at(lambda block: block.gates, crosses, self.crosses.gates)
+        return TransNAR(self.tokens, blocks, crosses, self.norm, self.output, self.config)
+
     def __call__(
         self,
         ids: Int[Array, " length"],
@@ -158,8 +167,7 @@ class TransNAR(eqx.Module):
             chosen = jnp.array(self.config.looking)
             memory = memory._replace(nodes=memory.nodes[chosen], edges=memory.edges[chosen])
             axes = Memory(0, 0, None, None)  # type: ignore[arg-type]
-        with products(self.config):
-            return jax.vmap(CrossBlock.sources, in_axes=(0, axes))(self.crosses, memory)
+        return jax.vmap(CrossBlock.sources, in_axes=(0, axes))(self.crosses, memory)
 
     def run(
         self,
@@ -183,6 +191,8 @@ class TransNAR(eqx.Module):
         check_length(self.config, len(ids), len(positions))
         by = rotation(positions, self.config.width // self.config.heads, self.config.rotary_base)
 
+        # Training is bound by memory: on the way back all but the layers' products is computed again.
+        @partial(jax.checkpoint, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable)
         def advance(x: Array, unit: tuple) -> tuple[Array, Any]:
             blocks, crosses, sources, past = unit
             own, weights = [], None
@@ -196,18 +206,17 @@ class TransNAR(eqx.Module):
 
         x, here, looks = self.tokens[ids], 0, 0
         kept: list[T] = []
-        with products(self.config):
-            for count, size, eyes in self.config.units if sources is not None else ((self.config.layers, 1, False),):
-                behind = cut((self.crosses, sources), looks, count, 1) if eyes else (None, None)
-                unit = (cut(self.blocks, here, count, size), *behind, cut(past, here, count, size))
-                x, some = jax.lax.scan(advance, x, unit)
-                kept, here, looks = [*kept, some], here + count * size, looks + count * eyes
+        for count, size, eyes in self.config.units if sources is not None else ((self.config.layers, 1, False),):
+            behind = cut((self.crosses, sources), looks, count, 1) if eyes else (None, None)
+            unit = (cut(self.blocks, here, count, size), *behind, cut(past, here, count, size))
+            # Unrolled: a loop would copy weights, and what the way back needs, once more in every layer.
+            x, some = jax.lax.scan(advance, x, unit, unroll=True)
+            kept, here, looks = [*kept, some], here + count * size, looks + count * eyes
         return x, joined(kept)
 
     def read(self, x: Float[Array, "*places d"]) -> Float[Array, "*places vocabulary"]:
         """The logits of a stream."""
-        with products(self.config):
-            return self.output(self.norm(x))
+        return self.output(self.norm(x))
 
 
 def parameter_count(model: TransNAR | TransNARConfig) -> int:
@@ -215,11 +224,6 @@ def parameter_count(model: TransNAR | TransNARConfig) -> int:
     if isinstance(model, TransNARConfig):
         model = jax.eval_shape(partial(TransNAR.init, model), key=jax.random.key(0))
     return sum(leaf.size for leaf in jax.tree.leaves(model))
-
-
-def products(config: TransNARConfig) -> AbstractContextManager:
-    """Within it, matrix products have the precision that is asked for."""
-    return nullcontext() if config.precision is None else jax.default_matmul_precision(config.precision)
 
 
 def at(stacked: T, i: int) -> T:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 CROSS_ATTENTION = ("all", "first", "last", "every_second", "none")
 READS = ("final", "per_layer")
-PRECISIONS = (None, "default", "highest", "BF16_BF16_F32")
 
 
 @dataclass(frozen=True)
@@ -24,8 +23,6 @@ class TransNARConfig:
         reads: "final": all of them see one state of the reasoner; "per_layer": layer t sees state t.
         node_width, edge_width: of the reasoner's states.
         rotary_base: the angles of positions fall from 1 to about 1 / rotary_base.
-        precision: of matrix products. "BF16_BF16_F32" multiplies bfloat16 and adds up float32, several times faster on
-            accelerators; None leaves JAX's setting as it is. Everything else is float32 in any case.
     """
 
     vocabulary: int
@@ -40,7 +37,6 @@ class TransNARConfig:
     node_width: int = 128
     edge_width: int = 128
     rotary_base: float = 10_000.0
-    precision: str | None = None
 
     def __post_init__(self) -> None:
         problems = [f"{n} must be a whole number of at least 1; got {v!r}." for n, v in self._sizes() if not _counts(v)]
@@ -59,7 +55,7 @@ class TransNARConfig:
             problems.append('cross_attention = "every_second" needs at least 2 layers; got layers = 1.')
         if not self.rotary_base > 1:
             problems.append(f"rotary_base must be above 1; got {self.rotary_base!r}.")
-        for name, valid in (("cross_attention", CROSS_ATTENTION), ("reads", READS), ("precision", PRECISIONS)):
+        for name, valid in (("cross_attention", CROSS_ATTENTION), ("reads", READS)):
             if getattr(self, name) not in valid:
                 expected = ", ".join(repr(v) for v in valid)
                 problems.append(f"{name} must be one of {expected}; got {getattr(self, name)!r}.")

@@ -14,6 +14,7 @@ from mechgap.training.rules import check_names
 from mechgap.training.transnar.reasoner import GRADIENTS
 
 SCHEDULES = ("constant", "cosine")
+PRECISIONS = FLOAT32, BFLOAT16 = ("float32", "bfloat16")
 MEMORIES = ("own", "shuffled")
 REFUSE, STAND_IN = UNSEEN = ("refuse", "stand_in")
 RIGHT, TEACHER = ANSWERS = ("right", "teacher")
@@ -53,8 +54,9 @@ class TextTrainingConfig:
             one with the same inputs.
         seeds: how many models.
         first_seed: the others follow.
-        width, layers, heads, hidden, context, max_position, cross_attention, reads, rotary_base, precision: see
-            `TransNARConfig`.
+        precision: "float32", or "bfloat16": the layers learn in it, several times faster on accelerators and slower
+            elsewhere; weights and what they answer are float32 in any case.
+        width, layers, heads, hidden, context, max_position, cross_attention, reads, rotary_base: see `TransNARConfig`.
     """
 
     algorithms: tuple[str, ...] = TEN
@@ -88,7 +90,7 @@ class TextTrainingConfig:
     cross_attention: str = "all"
     reads: str = "final"
     rotary_base: float = 10_000.0
-    precision: str | None = None
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
         if self.algorithms == ("all",):
@@ -183,7 +185,7 @@ class TextTrainingConfig:
         if not self.algorithms or len(set(self.algorithms)) < len(self.algorithms):
             problems.append(f"algorithms must be different names, at least one; got {', '.join(self.algorithms)}.")
         choices = {"schedule": SCHEDULES, "memory": MEMORIES, "train_reasoner": GRADIENTS, "unseen": UNSEEN}
-        for name, valid in {**choices, "extra_answers": ANSWERS}.items():
+        for name, valid in {**choices, "extra_answers": ANSWERS, "precision": PRECISIONS}.items():
             if getattr(self, name) not in valid:
                 expected = ", ".join(map(repr, valid))
                 problems.append(f"{name} must be one of {expected}; got {getattr(self, name)!r}.")

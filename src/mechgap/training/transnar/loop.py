@@ -21,7 +21,7 @@ from mechgap.networks.transnar import TransNAR, parameter_count
 from mechgap.storage import read_tensors, write_tensors
 from mechgap.training.manifest import made_with
 from mechgap.training.progress import Watch
-from mechgap.training.transnar.config import TextTrainingConfig
+from mechgap.training.transnar.config import BFLOAT16, TextTrainingConfig
 from mechgap.training.transnar.data import (
     TO_PLACE,
     TO_VALIDATE,
@@ -202,10 +202,11 @@ def step_of(config: TextTrainingConfig, optimiser: optax.GradientTransformation)
 def loss_of(config: TextTrainingConfig, pair: Pair, batch: Batch, kept: Memory | None = None) -> Float[Array, ""]:
     """The mean cross-entropy of the tokens of answers."""
     memory = memory_of(config, pair.reasoner, batch.asked, kept)
+    model = pair.model.in_bfloat16() if config.precision == BFLOAT16 else pair.model
     ids, wanted, positions = (jnp.asarray(x) for x in (batch.ids, batch.wanted, batch.positions))
 
     def one(ids: Int[Array, " length"], positions: Array, memory: Memory | None) -> Float[Array, " rest"]:
-        logits = pair.model(ids[:-1], positions[:-1], memory)
+        logits = model(ids[:-1], positions[:-1], memory)
         picked = jnp.take_along_axis(logits, ids[1:, None], axis=-1)[:, 0]
         return jax.nn.logsumexp(logits, axis=-1) - picked
 
