@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,7 +42,7 @@ def reasoner() -> SharedReasoner:
 
 @pytest.fixture(scope="module")
 def exact() -> CompiledReasoner:
-    names = ("bfs", "minimum")
+    names = ("minimum", "bfs")  # not as JAX would sort them
     return CompiledReasoner.of({n: compile_program(n, hidden=64, max_nodes=8, certify="none") for n in names}, frames=8)
 
 
@@ -66,6 +67,23 @@ def test_kept_states_are_those_that_are_asked_for(
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert kept.kept is not None
     assert kept.kept.nodes.shape[0] == 24
+
+
+def test_every_question_is_thought_about_by_the_network_of_its_algorithm(
+    groups: tuple[Group, ...], exact: CompiledReasoner, tmp_path: Path
+) -> None:
+    save_reasoner(tmp_path / "exact", exact)
+    again = load_reasoner(tmp_path / "exact")
+    assert again.algorithms == exact.algorithms == ("minimum", "bfs")
+    assert [one.name for one in again.programs] == ["minimum", "bfs"]
+    parts = {part.algorithm: part.at(np.arange(2)) for part in corpus_of(CONFIG, groups, exact).parts}
+    places = {"bfs": np.array([0, 3]), "minimum": np.array([1, 2])}
+    asked = exact.together([(parts[name], where) for name, where in places.items()], 4, nodes=6)
+    found, *own = eqx.filter_jit(lambda r: [r.memory(asked), *(r.memory_of_one(name, asked) for name in places)])(exact)
+    for where, one in zip(places.values(), own, strict=True):
+        assert np.abs(found.nodes[where]).max() > 0
+        np.testing.assert_allclose(found.nodes[where], one.nodes[where], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(found.edges[where], one.edges[where], rtol=1e-5, atol=1e-5)
 
 
 def test_states_that_learn_or_are_too_many_are_not_kept(

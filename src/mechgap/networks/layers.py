@@ -30,7 +30,10 @@ class Linear(eqx.Module):
 
     def __call__(self, x: Float[Array, "*places inputs"]) -> Float[Array, "*places outputs"]:
         y = x @ self.weight
-        return y if self.bias is None else y + self.bias
+        if self.bias is None:
+            return y
+        wide = jnp.promote_types(y.dtype, jnp.float32)  # so that gradients of a bias in bfloat16 add up in float32
+        return (y.astype(wide) + self.bias.astype(wide)).astype(y.dtype)
 
 
 class SparseLinear(eqx.Module):
@@ -100,4 +103,5 @@ class LayerNorm(eqx.Module):
     def __call__(self, x: Float[Array, "*places width"]) -> Float[Array, "*places width"]:
         centred = x - jnp.mean(x, axis=-1, keepdims=True)
         variance = jnp.mean(centred * centred, axis=-1, keepdims=True)
-        return (centred * jax.lax.rsqrt(variance + 1e-5) * self.scale + self.offset).astype(self.scale.dtype)
+        y = centred * jax.lax.rsqrt(variance + 1e-5) * self.scale + self.offset
+        return y.astype(jnp.bfloat16) if self.scale.dtype == jnp.bfloat16 else y

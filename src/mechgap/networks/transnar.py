@@ -9,8 +9,8 @@
     logits = U LN x
 
 The last three lines are a gated cross-attention block; all layers have one, or some, or none: without any this is a
-plain Transformer. Nothing here has a batch axis: `vmap` is the caller's. Layers are stacked and scanned, so depth costs
-no compile time. docs/transnar.md says what the paper leaves open.
+plain Transformer. Nothing here has a batch axis: `vmap` is the caller's. Layers are stacked; but for
+decoding, they are unrolled. docs/transnar.md says what the paper leaves open.
 """
 
 import math
@@ -122,7 +122,7 @@ class TransNAR(eqx.Module):
     def in_bfloat16(self) -> "TransNAR":
         """The same with the weights of layers in bfloat16, in which they compute, too.
 
-        The stream that layers add to, norms, softmax, gates and logits stay float32.
+        The stream that layers add to, means and variances, softmax, gates and logits stay float32.
         """
         blocks, crosses = jax.tree.map(lambda w: w.astype(jnp.bfloat16), (self.blocks, self.crosses))
         if self.crosses is not None:
@@ -209,8 +209,8 @@ class TransNAR(eqx.Module):
         for count, size, eyes in self.config.units if sources is not None else ((self.config.layers, 1, False),):
             behind = cut((self.crosses, sources), looks, count, 1) if eyes else (None, None)
             unit = (cut(self.blocks, here, count, size), *behind, cut(past, here, count, size))
-            # Unrolled: a loop would copy weights, and what the way back needs, once more in every layer.
-            x, some = jax.lax.scan(advance, x, unit, unroll=True)
+            # A loop would copy weights, and what the way back needs, in every layer; decoding has no way back.
+            x, some = jax.lax.scan(advance, x, unit, unroll=past is None)
             kept, here, looks = [*kept, some], here + count * size, looks + count * eyes
         return x, joined(kept)
 

@@ -16,7 +16,7 @@ from mechgap.storage import read_tensors, write_text
 from mechgap.training.weights import FORMAT as WEIGHTS
 
 OPENING = """\
-# The tables and figures of *Mind the Gap*, and ours
+# The tables and figures of *Mind the Gap*, *ALTA* and *TransNAR*, and ours
 
 Made by `mechgap paper doc` from the files under `results/`; a test makes it again and compares. Do not edit it.
 
@@ -57,15 +57,17 @@ def write_document(folder: str | Path, out: str | Path) -> None:
 def document(folder: str | Path) -> str:
     """The comparison as Markdown."""
     compared = [paper_table(item, folder) for item in load_items().values()]
+    alta = [alta_table(name, folder) for name in alta_items()]
+    transnar = [transnar_table(name, folder) for name in transnar_items()]
     others = [c for c in compared if not c.item.name.startswith(tuple(SECTIONS.values()))]
-    parts = [OPENING, "## Overview\n", _overview(compared)]
+    parts = [OPENING, "## Overview\n", _overview([*compared, *alta, *transnar])]
     for title, start in SECTIONS.items():
         parts += [f"## {title}\n", *(_section(c) for c in compared if c.item.name.startswith(start))]
         if title == "Tables":
             parts += ["## Beside the tables\n", *(_section(c) for c in others)]
     parts += ["## What the paper says in two ways, or cannot hold\n", _contradictions(Path(folder))]
-    parts += ["## ALTA\n", ALTA, *(_section(alta_table(name, folder)) for name in alta_items())]
-    parts += ["## TransNAR\n", TRANSNAR, *(_section(transnar_table(name, folder)) for name in transnar_items())]
+    parts += ["## ALTA\n", ALTA, *map(_section, alta)]
+    parts += ["## TransNAR\n", TRANSNAR, *map(_section, transnar)]
     parts += ["## The runs\n", _runs(Path(folder))]
     return "\n".join(parts)
 

@@ -7,38 +7,56 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from mechgap.report.paper.verdicts import PERCENT, Details
 from mechgap.training.transnar.evaluation import AS_TRAINED
 from mechgap.training.transnar.study import Study, read_study
-from mechgap.training.transnar.summary import read_summary
+from mechgap.training.transnar.summary import read_reasoners, read_summary
 
 FOLDER = "transnar"
 STUDIES = {"quick": "quick", "full": "h200"}
 MEAN = "mean"
 ERRORS = 2  # standard errors that a gain must exceed
 SAME = ("algorithms", "sizes", "width", "layers", "hidden", "samples")  # settings that make results comparable
+ALIKE = ("steps", "epochs", "tokens", "learning_rate", "schedule", "precision")  # of models that are compared
+LEVEL = 0.95
+ALONE = "the trained reasoner alone"
 
 
 @dataclass(frozen=True)
 class Gain:
-    """A difference of scores in points: its mean over algorithms, and the standard error of that."""
+    """A difference of scores in points: its mean over algorithms, the standard error of that, and how many they are."""
 
     mean: float
     error: float
+    count: int
 
     @property
     def counts(self) -> bool:
         """Whether it is more than chance among algorithms."""
         return self.mean > ERRORS * self.error
 
-    def __str__(self) -> str:
-        return f"{self.mean:+.1f}"
+    @property
+    def words(self) -> str:
+        """What it is, in words."""
+        if abs(self.mean) <= ERRORS * self.error:
+            return "within two standard errors"
+        return f"a {'gain' if self.counts else 'loss'} of more than two standard errors"
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of the 95 % interval of Student's t."""
+        far = float(stats.t.ppf((1 + LEVEL) / 2, self.count - 1)) * self.error
+        return self.mean - far, self.mean + far
 
     @property
     def interval(self) -> str:
-        """Two standard errors to both sides."""
-        return f"{self.mean - ERRORS * self.error:+.1f} to {self.mean + ERRORS * self.error:+.1f}"
+        """The ends; nothing where there is one algorithm."""
+        return " to ".join(map(_points, self.ends)) if self.count > 1 else ""
+
+    def __str__(self) -> str:
+        return _points(self.mean)
 
 
 class Results:
@@ -46,6 +64,7 @@ class Results:
 
     def __init__(self, folder: str | Path) -> None:
         self.models = read_summary(Path(folder) / FOLDER)
+        self.reasoners = read_reasoners(Path(folder) / FOLDER)
 
     def has(self, *names: str) -> bool:
         """Whether all of these were trained and asked."""
@@ -59,9 +78,11 @@ class Results:
         """What it was asked about."""
         return list(self.models[name]["config"]["algorithms"])
 
-    def table(self, name: str, n: int, key: str = "clrs", asked: str = AS_TRAINED) -> dict[str, float]:
+    def table(
+        self, name: str, n: int, key: str = "clrs", asked: str = AS_TRAINED, seeds: slice = slice(None)
+    ) -> dict[str, float]:
         """Algorithm -> the mean over seeds, in percent."""
-        runs = self.models[name]["metrics"]["scores"]["models"][asked]
+        runs = self.models[name]["metrics"]["scores"]["models"][asked][seeds]
         return means([run["by_size"][str(n)] for run in runs], key)
 
     def beside(self, name: str, n: int, who: str, key: str = "clrs") -> dict[str, float]:
@@ -69,11 +90,20 @@ class Results:
         run = self.models[name]["metrics"]["scores"].get(who)
         return {} if run is None else means([run["by_size"][str(n)]], key)
 
-    def gain(self, name: str, other: str, n: int, key: str = "clrs", names: Iterable[str] | None = None) -> Gain:
-        """How much better the first one is, over the algorithms that both know."""
-        mine, theirs = self.table(name, n, key), self.table(other, n, key)
+    def gain(
+        self,
+        name: str,
+        other: str,
+        n: int,
+        key: str = "clrs",
+        names: Iterable[str] | None = None,
+        of_other: slice = slice(None),
+    ) -> Gain:
+        """How much better the first one is, over the algorithms that both know; than some seeds of the other one."""
+        mine, theirs = self.table(name, n, key), self.table(other, n, key, seeds=of_other)
         apart = np.array([mine[a] - theirs[a] for a in names or mine if a in theirs])
-        return Gain(float(apart.mean()), float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else np.inf)
+        error = float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else np.inf
+        return Gain(float(apart.mean()), error, len(apart))
 
     def seeds(self, *names: str) -> str:
         """How many networks each."""
@@ -83,6 +113,50 @@ class Results:
         """Whether these are of the size that is said to be compared; how long they were trained is said beside."""
         planned = planned_study().models
         return all(self.models[name]["config"][key] == planned[name].as_json()[key] for name in names for key in SAME)
+
+    def unlike(self, *names: str) -> list[str]:
+        """Settings of the training in which these models differ."""
+        return [key for key in ALIKE if len({self.models[name]["config"][key] for name in names}) > 1]
+
+    def floor(self, name: str, n: int) -> float:
+        """The mean over algorithms of what the best constant answers get."""
+        return float(np.mean(list(self.beside(name, n, "exact", "floor").values())))
+
+    def how_trained(self, names: Sequence[str]) -> str:
+        """How long these models and the reasoner were trained, beside what was planned and what the paper has."""
+        ran = [name for name in names if self.has(name)]
+        if not ran:
+            return ""
+        steps = sorted({self.models[name]["manifest"]["steps"] for name in ran})
+        config, planned = self.models[ran[0]]["config"], planned_study()
+        said = (
+            f"Trained for {' or '.join(map(str, steps))} steps of {config['tokens']} tokens on {config['samples']} "
+            f"questions of every algorithm and size (planned: {planned.models[ran[0]].steps} steps)"
+        )
+        if "trained" in self.reasoners:
+            reasoner = self.reasoners["trained"]["config"]["steps"]
+            said += f", beside a reasoner of {reasoner} steps (planned: {planned.reasoner.steps})"
+        paper = next(iter(read_study("paper").models.values()))
+        learned = round(paper.samples * paper.train_share)
+        made = self.models[ran[0]]["manifest"]
+        device, jax = made.get("device", {}).get("kind", "unknown"), made.get("versions", {}).get("jax", "unknown")
+        where = f"Device: {device}, jax {jax}, {made['date']}."
+        return f"{said}; the paper has {paper.epochs} epochs over {learned} of them. {where}"
+
+    def below_floor(self, name: str, other: str) -> str:
+        """At which sizes two models know less than the best constant answer; empty for none."""
+        sizes = [
+            str(n)
+            for n in self.sizes(name)
+            if max(np.mean(list(self.table(one, n).values())) for one in (name, other)) < self.floor(name, n)
+        ]
+        if not sizes:
+            return ""
+        return (
+            f"At n = {', '.join(sizes)} both {model_name(name)} and {model_name(other)} are below the best constant "
+            f"answer on average: there a difference between them says little, and no difference does not say that the "
+            f"paper is wrong, but that nothing shows after this training."
+        )
 
 
 def overview(results: Results, models: Sequence[str], every_way: bool = False) -> Details:
@@ -95,19 +169,27 @@ def overview(results: Results, models: Sequence[str], every_way: bool = False) -
             cells = [_cell(*(results.table(name, n, key, asked) for key in ("shape", "parse", "clrs"))) for n in sizes]
             parameters = f"{about['manifest']['parameters'] / 1e6:.1f} M"
             train = np.mean(about["manifest"]["times"]["train_s"])
-            counts = (str(about["config"]["seeds"]), parameters, str(about["manifest"]["steps"]), f"{train:.0f}")
+            answer = min(run["seconds"] for run in about["metrics"]["scores"]["models"][asked])
+            times = f"{train:.0f}", f"{answer:.1f}"
+            counts = (str(about["config"]["seeds"]), parameters, str(about["manifest"]["steps"]), *times)
             rows.append((model_name(name), asked, *counts, *cells))
-    for who, words in (("reasoner", "the reasoner alone"), ("exact", "the algorithm itself")):
+    for who, words in (("reasoner", ALONE), ("exact", "the algorithm itself")):
         having = [name for name in models if results.beside(name, sizes[0], who)]
         if having:
             tables = [[results.beside(having[0], n, who, key) for key in ("shape", "parse", "clrs")] for n in sizes]
             took = results.models[having[0]]["metrics"]["scores"][who]["seconds"]
-            rows.append((f"{words} ({took:.1f} s for all answers)", "", "", "", "", "", *(_cell(*t) for t in tables)))
+            rows.append((words, "", "", "", "", "", f"{took:.1f}", *(_cell(*t) for t in tables)))
     if models:
-        floors = [np.mean(list(results.beside(models[0], n, "exact", "floor").values())) for n in sizes]
-        rows.append(("best constant answer", "", "", "", "", "", *(f"{floor:.1f}" for floor in floors)))
-    header = ("model", "asked", "seeds", "parameters", "steps", "s to train", *(f"n = {n}" for n in sizes))
-    return Details("Means over algorithms in percent: shape / parse / CLRS ± its standard error", header, tuple(rows))
+        floors = [results.floor(models[0], n) for n in sizes]
+        rows.append(("best constant answer", "", "", "", "", "", "", *(f"{floor:.1f}" for floor in floors)))
+    times = ("s to train", "s to answer")
+    header = ("model", "asked", "seeds", "parameters", "steps", *times, *(f"n = {n}" for n in sizes))
+    title = "Means over algorithms in percent: shape / parse / CLRS ± its standard error"
+    note = (
+        "Times are of one seed, on a device that other trainings share; those to answer are for all questions at all "
+        "sizes, of the fastest seed: where there is one seed, compiling is among them, as it is for the reasoner."
+    )
+    return Details(title, header, tuple(rows), note if rows else "")
 
 
 def by_algorithm(results: Results, models: Sequence[str], names: Sequence[str] | None = None) -> Iterable[Details]:
@@ -125,7 +207,7 @@ def by_algorithm(results: Results, models: Sequence[str], names: Sequence[str] |
             )
             for algorithm in names or floors
         )
-        header = ("algorithm", *map(model_name, models), "reasoner alone", "best constant answer")
+        header = ("algorithm", *map(model_name, models), ALONE, "best constant answer")
         yield Details(f"CLRS score (shape) in percent at n = {n}", header, rows)
 
 
@@ -143,6 +225,10 @@ def means(runs: Sequence[Sequence[Mapping[str, Any]]], key: str) -> dict[str, fl
         if row["name"] != MEAN and row[key] is not None:
             found.setdefault(row["name"], []).append(PERCENT * row[key])
     return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def _points(x: float) -> str:
+    return f"{round(x, 1) + 0.0:+.1f}"  # no -0.0
 
 
 def model_name(name: str) -> str:

@@ -260,11 +260,13 @@ class CompiledReasoner(Reasoner):
 
     Attributes:
         networks: of one width.
+        names: the algorithms, in the order of their numbers: JAX sorts the keys of a dict on its way into a program.
         frames: the most that an execution may have.
         programs: what they were compiled from; they give the first frame and the length of an execution.
     """
 
     networks: dict[str, ClrsNet]
+    names: tuple[str, ...] = eqx.field(static=True)
     frames: int = eqx.field(static=True)
     programs: tuple[Any, ...] = eqx.field(static=True)
 
@@ -275,12 +277,13 @@ class CompiledReasoner(Reasoner):
         found = sorted({network.config.hidden for network in networks.values()})
         if len(found) != 1:
             raise ValueError(f"All networks of a reasoner must have one width; got {found}. Compile with hidden=128.")
-        return cls(networks=networks, frames=frames, programs=tuple(one.program for one in compiled.values()))
+        programs = tuple(one.program for one in compiled.values())
+        return cls(networks=networks, names=tuple(networks), frames=frames, programs=programs)
 
     @property
     def slots(self) -> Slots:
         """Which variable lies where."""
-        return Slots(tuple((name, network.spec) for name, network in self.networks.items()))
+        return Slots(tuple((name, self.networks[name].spec) for name in self.names))
 
     @property
     def widths(self) -> tuple[int, int]:

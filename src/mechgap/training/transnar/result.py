@@ -139,7 +139,8 @@ def load_reasoner(path: str | Path) -> Reasoner:
     else:
         networks = {name: skeleton_of(spec, NetConfig(**about["configs"][name])) for name, spec in specs.items()}
         programs = tuple(program(name) for name in about["programs"])
-        skeleton = CompiledReasoner(networks=networks, frames=about["frames"], programs=programs)
+        frames = about["frames"]
+        skeleton = CompiledReasoner(networks=networks, names=tuple(specs), frames=frames, programs=programs)
     return renamed(skeleton, arrays, f"The reasoner in {path}")
 
 

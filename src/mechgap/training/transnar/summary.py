@@ -29,15 +29,24 @@ def write_summary(study: Study, folder: str | Path, out: str | Path) -> list[str
             json.loads((folder / note["place"] / file).read_text()) for file in (CONFIG, METRICS, MANIFEST)
         )
         about = {key: note[key] for key in ("study", "number", "reasoner", "teacher") if key in note}
-        _write(out / f"{name}.json", {**about, "config": config, "metrics": metrics, "manifest": manifest})
+        _write(
+            out / f"{name}.json", {**about, "config": config, **_rounded({"metrics": metrics, "manifest": manifest})}
+        )
     reasoners = {}
     for name, config in study.reasoners.items():
         if (folder / config.name() / "scores.json").exists():
             result = load_multi_task(folder / config.name())
             scores = {algorithm: list(map(float, values)) for algorithm, values in result.scores.items()}
-            reasoners[name] = {"config": config.as_json(), "scores": scores, "manifest": result.manifest}
+            found = _rounded({"scores": scores, "manifest": result.manifest})
+            reasoners[name] = {"config": config.as_json(), **found}
     _write(out / REASONERS, reasoners)
     return list(notes)
+
+
+def read_reasoners(out: str | Path) -> dict[str, dict[str, Any]]:
+    """Reasoner -> what `write_summary` wrote of it."""
+    path = Path(out) / REASONERS
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def read_summary(out: str | Path) -> dict[str, dict[str, Any]]:
@@ -48,7 +57,7 @@ def read_summary(out: str | Path) -> dict[str, dict[str, Any]]:
 
 
 def _write(path: Path, values: Any) -> None:
-    write_text(path, json.dumps(_rounded(values), indent=None, separators=(",", ":")) + "\n")
+    write_text(path, json.dumps(values, indent=None, separators=(",", ":")) + "\n")
 
 
 def _rounded(value: Any) -> Any:
