@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import jax
 import pytest
@@ -34,9 +35,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
 
-@pytest.fixture(autouse=True, scope="module")
-def forget_compiled_programs() -> Iterator[None]:
-    """Let go of a module's compiled programs: thousands of them in one process exhaust its memory maps."""
-    yield
+MAPS = Path("/proc/self/maps")  # of memory; where there is none, no limit is known
+MOST_MAPS = 25_000  # Linux grants 65 530, and a compiler that gets no more crashes
+
+
+def forget_compiled_programs() -> None:
+    """Let go of compiled programs, each of which takes memory maps."""
     jax.clear_caches()
     gc.collect()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_after_a_module() -> Iterator[None]:
+    yield
+    forget_compiled_programs()
+
+
+@pytest.fixture(autouse=True)
+def _forget_when_there_are_too_many() -> Iterator[None]:
+    yield
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
+        forget_compiled_programs()
