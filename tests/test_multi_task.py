@@ -228,7 +228,8 @@ def test_training_lowers_the_loss(run: Run, config: MultiTaskConfig) -> None:
 def test_the_recipe_is_that_of_the_settings() -> None:
     chosen = {"learning_rate": 0.5, "grad_clip": 0.25, "seeds": 3, "first_seed": 7, "batch": 5, "steps": 11}
     recipe = recipe_of(config_of(TWO, **chosen))
-    assert recipe == Recipe(11, 5, 0.5, optimiser="adam", seeds=3, first_seed=7, clip=0.25)
+    assert recipe == Recipe(11, 5, 0.5, optimiser="adam", seeds=3, first_seed=7, chunk=1, clip=0.25)
+    assert [recipe_of(config_of(TWO, steps=steps)).chunk for steps in (300, 10_000)] == [15, 100]
 
 
 @pytest.mark.slow
@@ -445,3 +446,52 @@ def test_impossible_settings_are_refused(change: dict, says: str) -> None:
 
 def test_the_defaults_are_a_network_config() -> None:
     assert MultiTaskConfig().network == NetConfig()
+
+
+def test_adam_forgets_nothing_about_what_a_step_says_nothing_about() -> None:
+    """Every row has moments of its own, which stay while others are drawn; the steps are counted for all."""
+    recipe, rate = Recipe(8, 1, 0.1, chunk=8), 0.1
+
+    def loss(model: dict, batch: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.sin(model["rows"][batch] + model["all"]))
+
+    def which(key: PRNGKeyArray) -> jax.Array:
+        return jax.random.randint(key, (), 0, 3)
+
+    def rows_without(gradient: dict) -> dict:
+        return {"rows": jnp.all(gradient["rows"] == 0, axis=1, keepdims=True), "all": jnp.zeros((1,), bool)}
+
+    def start(key: PRNGKeyArray) -> dict:
+        return {"rows": jnp.zeros((3, 2)), "all": jnp.zeros(2)}
+
+    found = many.train_many(start, loss, which, recipe, unchanged=rows_without, quiet=True).models
+    keys = [jax.random.fold_in(jax.random.fold_in(jax.random.key(0), 1), i) for i in range(recipe.steps)]
+    drawn = [int(which(key)) for key in keys]
+    assert 1 < len(set(drawn)) < recipe.steps
+    weights = {name: np.zeros(2) for name in (0, 1, 2, "all")}
+    first, second = ({name: np.zeros(2) for name in weights} for _ in range(2))
+    for step, number in enumerate(drawn, 1):
+        gradient = np.cos(weights[number] + weights["all"])
+        for name in (number, "all"):
+            first[name] = 0.9 * first[name] + 0.1 * gradient
+            second[name] = 0.999 * second[name] + 0.001 * gradient**2
+            mean, square = first[name] / (1 - 0.9**step), second[name] / (1 - 0.999**step)
+            weights[name] = weights[name] - rate * mean / (np.sqrt(square) + 1e-8)
+    for name, expected in weights.items():
+        ours = found["all"][0] if name == "all" else found["rows"][0, name]
+        np.testing.assert_allclose(ours, expected, rtol=1e-4)
+
+
+def test_what_is_not_drawn_stays_in_the_networks() -> None:
+    config = config_of(TWO, **WITHOUT_HINTS)
+    slots = slots_of(sources_of(config))
+    shapes = eqx.filter_eval_shape(lambda key: SharedNet.init(slots, config.network, key=key), jax.random.key(0))
+    gradient = jax.tree.map(lambda x: jnp.zeros(x.shape), eqx.filter(shapes, lambda x: hasattr(x, "shape")))
+    gradient = eqx.tree_at(
+        lambda g: g.networks.encoders, gradient, replace_fn=lambda e: jax.tree.map(lambda x: x.at[1].set(1.0), e)
+    )
+    still = loop.unchanged(gradient)
+    for x in jax.tree.leaves(still.networks.encoders):
+        assert x.reshape(len(x)).tolist() == [True, False]
+    assert all(bool(jnp.all(x)) for x in jax.tree.leaves(still.networks.decoders))
+    assert not any(bool(jnp.any(x)) for x in jax.tree.leaves(still.networks.processor))

@@ -444,7 +444,15 @@ BAD = {
     ),
     "no decimals": (
         lambda: mg.text.examples("minimum", {"key": [[0.5]]}, decimals=0),
-        r"decimals must be from 1 to 100, or None to keep them all; got 0",
+        r"decimals must be from 1 to 13, or None to keep them all; got 0",
+    ),
+    "decimals of points": (
+        lambda: mg.text.sample("graham_scan", 4, decimals=-1),
+        r"decimals must be from 1 to 13, or None to keep them all; got -1",
+    ),
+    "points that are always in a line": (
+        lambda: mg.text.sample("graham_scan", 32, decimals=1),
+        r"draws of 32 points with 1 decimals only 0 have no three in a line; ask for fewer nodes or more decimals",
     ),
     "no nodes": (lambda: mg.text.sample("bfs", 0), r"n must be at least 1; got 0"),
     "no samples": (lambda: mg.text.sample("bfs", 4, 0), r"count must be at least 1; got 0"),

@@ -82,6 +82,7 @@ def train_many(
     recipe: Recipe,
     *,
     accuracy: Callable[[Any], np.ndarray] | None = None,
+    unchanged: Callable[[Any], Any] | None = None,
     folder: str | Path | None = None,
     title: str = "training",
     quiet: bool | None = None,
@@ -95,7 +96,9 @@ def train_many(
             the compiled program.
         recipe: how.
         accuracy: (models) -> [seeds], looked at now and then where the recipe says when it is enough.
-        folder: keeps the state once a minute, and goes on from there where a run was killed.
+        unchanged: (gradient) -> where weights and moments are to stay as they are, as truths that fit the weights.
+        folder: keeps the state once a minute, or after every chunk that takes longer, and goes on from there where a
+            run was killed.
         title: of the progress bar.
         quiet: no progress bar; by default where there is no terminal.
     """
@@ -111,8 +114,13 @@ def train_many(
         weights, moments = carry
         batch = draw(key)
         value, gradient = jax.value_and_grad(lambda w: loss(eqx.combine(w, fixed_of_one), batch))(weights)
-        change, moments = optimiser.update(gradient, moments, weights)
-        return (optax.apply_updates(weights, change), moments), value
+        change, later = optimiser.update(gradient, moments, weights)
+        if unchanged is not None:
+            still = unchanged(gradient)
+            of_moments = optax.tree_map_params(optimiser, lambda _, s: s, later, still, transform_non_params=_moves)
+            later = jax.tree.map(jnp.where, of_moments, moments, later)
+            change = jax.tree.map(lambda s, x: jnp.where(s, 0, x), still, change)
+        return (optax.apply_updates(weights, change), later), value
 
     fixed_of_one = jax.tree.map(lambda x: x[0] if eqx.is_array(x) else x, fixed)
 
@@ -150,6 +158,10 @@ def train_many(
     if folder is not None:
         _save(folder, step, losses, state, ended, seconds)
     return Trained(eqx.combine(state[0], fixed), step, np.stack(losses), seconds, ended)
+
+
+def _moves(_: Any) -> bool:
+    return False
 
 
 def forget_state(folder: str | Path) -> None:

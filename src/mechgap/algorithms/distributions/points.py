@@ -11,6 +11,7 @@ from jaxtyping import Array, PRNGKeyArray
 from mechgap.algorithms.distributions.stream import BenchmarkStream
 
 DISK_RADIUS = 2.0
+ATTEMPTS = 1_000  # refused draws for every accepted one, after which the benchmark gives up
 IN_A_LINE = 1e-12  # three points are in a line where the cross product of their differences is below this
 
 
@@ -93,13 +94,19 @@ class PointsInDisk:
 
     def draw(self, stream: BenchmarkStream, n: int, count: int, p: tuple[float, ...]) -> dict[str, np.ndarray]:
         """Each sample in the benchmark's order: angles, radii, and again where three points are nearly in a line."""
-        accepted = np.empty((0, 2, n))
+        accepted, refused = np.empty((0, 2, n)), 0
         while len(accepted) < count:
+            if refused > ATTEMPTS * (len(accepted) + 1):
+                raise ValueError(
+                    f"Of {refused} draws of {n} points{self._as_cut} only {len(accepted)} have no three in a line; "
+                    f"ask for fewer nodes or more decimals."
+                )
             uniform = np.empty((count - len(accepted), 2, n))
             stream.fill(uniform)
             angle, radius = 2.0 * np.pi * uniform[:, 0], DISK_RADIUS * np.sqrt(uniform[:, 1])
             points = self._cut(np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1))
-            accepted = np.concatenate([accepted, points[~_three_in_a_line(points)]])
+            fine = ~_three_in_a_line(points)
+            accepted, refused = np.concatenate([accepted, points[fine]]), refused + int(np.sum(~fine))
         accepted = self._cut(accepted)  # the benchmark cuts twice, which is not the same: 1.001 becomes 1.0
         return {"x": np.ascontiguousarray(accepted[:, 0]), "y": np.ascontiguousarray(accepted[:, 1])}
 
@@ -108,6 +115,10 @@ class PointsInDisk:
         angle, radius = jax.random.uniform(key, (2, batch, n))
         angle, radius = 2.0 * jnp.pi * angle, DISK_RADIUS * jnp.sqrt(radius)
         return {"x": radius * jnp.cos(angle), "y": radius * jnp.sin(angle)}
+
+    @property
+    def _as_cut(self) -> str:
+        return "" if self.decimals is None else f" with {self.decimals} decimals"
 
     def _cut(self, points: np.ndarray) -> np.ndarray:
         return points if self.decimals is None else np.trunc(points * 10**self.decimals) / 10**self.decimals

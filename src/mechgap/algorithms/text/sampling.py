@@ -8,7 +8,7 @@ import numpy as np
 from mechgap.algorithms.distributions import BenchmarkStream, PointsInDisk
 from mechgap.algorithms.inputs import completed
 from mechgap.algorithms.text.layout import layout
-from mechgap.algorithms.text.writing import DECIMALS, Example, short_inputs, written_pairs
+from mechgap.algorithms.text.writing import DECIMALS, Example, check_decimals, short_inputs, written_pairs
 from mechgap.trace import Trace
 
 MOST_AT_ONCE = {16: 256, 64: 32}  # up to this many nodes -> how many executions are held in memory
@@ -65,6 +65,7 @@ def inputs_of(
     """A batch of inputs as the reference generator draws and cuts them."""
     if n < 1:
         raise ValueError(f"n must be at least 1; got {n}.")
+    check_decimals(decimals)
     written = layout(algorithm)
     distribution = written.algorithm.distribution
     if isinstance(distribution, PointsInDisk):

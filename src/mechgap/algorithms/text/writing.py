@@ -11,7 +11,7 @@ from mechgap.algorithms.text.layout import BAR, COMMA, START, UNWEIGHTED, Layout
 from mechgap.trace import Kind, Trace, Variable
 
 DECIMALS = 3  # the published generator's
-MOST_DECIMALS = 100  # numbers of up to `inputs.LARGEST` are multiplied by 10 to this power
+MOST_DECIMALS = 13  # beyond, a number that needs no cutting cannot be told from one that does
 
 
 @dataclass(frozen=True)
@@ -117,15 +117,20 @@ def short_inputs(written: Layout, inputs: dict[str, np.ndarray], decimals: int |
     return completed(written.algorithm.spec, short, np)
 
 
+def check_decimals(decimals: int | None) -> None:
+    """Refuse to cut numbers where that cannot be done, with a sentence."""
+    if decimals is not None and not 1 <= decimals <= MOST_DECIMALS:
+        raise ValueError(f"decimals must be from 1 to {MOST_DECIMALS}, or None to keep them all; got {decimals}.")
+
+
 def truncated(x: np.ndarray, decimals: int | None) -> np.ndarray:
     """Reals cut towards 0, as the reference cuts them; but what has no more decimals stays as it is.
 
     (Cutting 0.57 again would make it 0.569, because 1000 * 0.57 is less than 570.)
     """
+    check_decimals(decimals)
     if decimals is None or x.dtype.kind != "f":
         return x
-    if not 1 <= decimals <= MOST_DECIMALS:
-        raise ValueError(f"decimals must be from 1 to {MOST_DECIMALS}, or None to keep them all; got {decimals}.")
     return np.where(np.round(x, decimals) == x, x, np.trunc(x * 10**decimals) / 10**decimals)
 
 

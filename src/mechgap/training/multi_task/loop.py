@@ -25,6 +25,8 @@ from mechgap.training.scores import count, score_of
 from mechgap.training.weights import named, renamed
 
 FORMAT = "mechgap.shared_network/1"
+FED = "encoded_decoded"  # the hint mode of networks that are told what they found
+MOST_CHUNK, CHUNKS = 100, 20  # steps between two looks at the clock, and looks that a training has at least
 NETWORK, SCORES, MANIFEST = "network.safetensors", "scores.json", "manifest.json"
 
 
@@ -77,18 +79,20 @@ def train_together(
     slots = slots_of(sources)
     pool = training_pool(config, slots, sources, quiet)
     held_out = validation_pool(config, slots, sources, quiet)
-    frames = config.frames or int(jnp.maximum(pool.lengths.max(), held_out.lengths.max()))
+    frames = config.frames or int(pool.lengths.max())
     trained = train_many(
         lambda key: SharedNet.init(slots, config.network, key=key),
         partial(loss_of, frames=frames, hint_weight=config.hint_weight),
         Partial(partial(draw, config), pool),
         recipe_of(config),
+        unchanged=unchanged,
         folder=place,
         title=f"{len(slots.algorithms)} algorithms",
         quiet=quiet,
     )
     diverged = ~np.isfinite(trained.losses[-1])
-    scores = evaluate(trained.models, held_out, frames)
+    fed = config.network.hint_mode == FED and not config.frames  # then executions may be longer than those of the pool
+    scores = evaluate(trained.models, held_out, max(frames, int(held_out.lengths.max())) if fed else frames)
     manifest = {
         **made_with(),
         "frames": frames,
@@ -112,6 +116,7 @@ def recipe_of(config: MultiTaskConfig) -> Recipe:
         optimiser="adam",
         seeds=config.seeds,
         first_seed=config.first_seed,
+        chunk=min(MOST_CHUNK, max(1, config.steps // CHUNKS)),
         clip=config.grad_clip,
     )
 
@@ -124,6 +129,20 @@ def draw(config: MultiTaskConfig, pool: Pool, key: PRNGKeyArray) -> tuple[Int[Ar
     numbers = jax.random.choice(of_algorithms, algorithms, (groups,), replace=False)
     rows = jax.random.randint(of_samples, (groups, config.batch), 0, samples)
     return numbers, pool.at(numbers[:, None], rows), of_network
+
+
+def unchanged(gradient: SharedNet) -> Any:
+    """Where a gradient says nothing: encoders and decoders of algorithms that a step did not draw.
+
+    As in the reference, they and their moments stay: Adam would go on with what it remembers.
+    """
+
+    def rows(x: Array) -> Array:
+        return jnp.all(x == 0, axis=tuple(range(1, x.ndim)), keepdims=True)
+
+    nowhere = jax.tree.map(lambda x: jnp.zeros((1,) * x.ndim, bool), gradient)
+    own = jax.tree.map(rows, (gradient.networks.encoders, gradient.networks.decoders))
+    return eqx.tree_at(lambda net: (net.networks.encoders, net.networks.decoders), nowhere, own)
 
 
 def loss_of(net: SharedNet, batch: tuple, *, frames: int, hint_weight: float) -> Float[Array, ""]:
@@ -153,9 +172,7 @@ def predict(
     """The predictions of one algorithm's samples [S, ...]."""
     network, asked = net.network(number), net.asked(number)
     # Who is fed no hints is not told either how long an execution is: it runs to the last frame.
-    lengths = (
-        samples.lengths if network.config.hint_mode == "encoded_decoded" else jnp.full_like(samples.lengths, frames)
-    )
+    lengths = samples.lengths if network.config.hint_mode == FED else jnp.full_like(samples.lengths, frames)
 
     def one(inputs: Any, hints: Any, length: Array, present: Array, key: PRNGKeyArray | None) -> Prediction:
         return network(
