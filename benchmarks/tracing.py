@@ -12,12 +12,14 @@ takes memory bandwidth for a while slows both. `--quick` is for seeing that ever
 import argparse
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +48,7 @@ import jax  # noqa: E402
 import mechgap as mg  # noqa: E402
 from mechgap.algorithms import benchmark_names  # noqa: E402
 from mechgap.trace import Stage, Trace  # noqa: E402
+from mechgap.training.manifest import made_with  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 ORACLE = ROOT / ".oracle" / "bin" / "python"
@@ -224,7 +227,16 @@ def main() -> None:
         reference.close()
     console.print(table(rows, reference.package))
     if options.json:
-        options.json.write_text(json.dumps([row._asdict() for row in rows], indent=1) + "\n")
+        made = {**made_with(), "reference": reference.package, "processor": processor(), "date": f"{date.today()}"}
+        options.json.write_text(json.dumps({"made": made, "rows": [row._asdict() for row in rows]}, indent=1) + "\n")
+
+
+def processor() -> str:
+    """What the system calls it."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text().splitlines() if told.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
 
 
 if __name__ == "__main__":
