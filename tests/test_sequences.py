@@ -29,7 +29,17 @@ from mechgap.faithfulness.sequence_study import (
 )
 from mechgap.faithfulness.sequences import Observed, match_heads, observe_transformer, probe_variables
 from mechgap.networks.encoder_decoder import EncoderDecoder
-from mechgap.networks.transformer import Transformer, TransformerConfig, TransformerSize, run_batch, run_layers
+from mechgap.networks.transformer import (
+    BUCKETS,
+    EACH,
+    Transformer,
+    TransformerConfig,
+    TransformerSize,
+    by_distance,
+    places_of_distances,
+    run_batch,
+    run_layers,
+)
 from mechgap.programs.library.scan_divergence import Composition, chernoff_divergence, divergence_split, divergences
 from mechgap.programs.library.scan_grammar import (
     REDUCTIONS,
@@ -45,7 +55,7 @@ from mechgap.report.paper import alta
 from mechgap.report.paper.alta import alta_items, alta_table, printed_numbers, run_alta_item
 from mechgap.report.paper.document import document
 from mechgap.training.checkpoint import write_json
-from mechgap.training.many import Recipe, Trained, train_many
+from mechgap.training.many import OPTIMISERS, Recipe, Trained, train_many
 from mechgap.training.sequences.end_to_end import START, ParitySize, draw_bits, parity_logits, predictions, train_parity
 from mechgap.training.sequences.probed import Executions, ProbedSize, run_probed, train_probed
 from mechgap.training.sequences.rules import RULES
@@ -184,6 +194,7 @@ def test_a_published_split_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (lambda: task_of(mg.program("reverse")), "no task with a training set for 'reverse'"),
         (lambda: ParitySize(positions="sinusoidal"), "relative or absolute; got 'sinusoidal'"),
         (lambda: ParitySize(train_length=9, test_length=9), "1 <= train < test; got 9 and 9"),
+        (lambda: ParitySize(distances="all"), "distances must be buckets or each; got 'all'"),
         (lambda: ScanSize(precision="half"), "one of BF16_BF16_F32, default, highest; got 'half'"),
         (lambda: Recipe(0, 1, 0.1), "steps must be at least 1; got 0"),
         (lambda: Recipe(1, 1, 0.1, optimiser="sgd"), "one of adam, adafactor; got 'sgd'"),
@@ -199,7 +210,7 @@ def test_what_is_refused(make: Any, message: str) -> None:
 
 @pytest.mark.parametrize(("shared", "causal"), [(True, False), (False, True)])
 def test_both_ways_to_run_a_transformer_agree(shared: bool, causal: bool) -> None:
-    size = TransformerSize(5, 3, 16, 32, 2, 8, layers=3, positions=7, span=2)
+    size = TransformerSize(5, 3, 16, 32, 2, 8, layers=3, positions=7, biases=5)
     config = TransformerConfig(shared=shared, causal=causal, activation="gelu", precision="highest")
     net = Transformer.init(size, config, key=jax.random.key(0))
     ids, lengths = jnp.array([[1, 2, 3, 4, 0], [4, 4, 0, 0, 0]]), jnp.array([5, 2])
@@ -210,6 +221,71 @@ def test_both_ways_to_run_a_transformer_agree(shared: bool, causal: bool) -> Non
     np.testing.assert_allclose(longer[1, :2], one[1, :2], atol=1e-5)  # what lies beyond a length is not looked at
     changed = jax.vmap(lambda i, n: run_layers(net, i, n, layers=3))(ids.at[0, 4].set(1), lengths)
     assert np.allclose(changed[0, :4], one[0, :4], atol=1e-5) == causal
+
+
+FAR = (0, 1, 7, 8, 11, 12, 15, 16, 22, 23, 31, 32, 64, 127, 500)
+
+
+def test_buckets_of_distances_are_t5s() -> None:
+    """By hand: 8 + floor(8 ln(n / 8) / ln 16), and of the past alone 16 + floor(16 ln(n / 16) / ln 8)."""
+    far = np.array(FAR)
+    before = np.array([0, 1, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 14, 15, 15])
+    behind = before + 16 * (far > 0)  # keys behind the query have the other half
+    assert places_of_distances(-far, 32, BUCKETS, causal=False).tolist() == before.tolist()
+    assert places_of_distances(far, 32, BUCKETS, causal=False).tolist() == behind.tolist()
+    past = [0, 1, 7, 8, 11, 12, 15, 16, 18, 18, 21, 21, 26, 31, 31]
+    assert places_of_distances(-far, 32, BUCKETS, causal=True).tolist() == past
+    assert not places_of_distances(far, 32, BUCKETS, causal=True).any()  # what is behind is not looked at
+
+
+def test_which_longer_texts_use_biases_that_were_trained() -> None:
+    """START and 20 bits are up to 20 apart, which is in the bucket from 16 to 22; those beyond are not trained."""
+    trained = set(places_of_distances(np.arange(-20, 21), 32, BUCKETS, causal=False).tolist())
+    longer = {n: set(places_of_distances(np.arange(-n, n + 1), 32, BUCKETS, causal=False).tolist()) for n in (22, 23)}
+    assert longer[22] == trained
+    assert longer[23] - trained == {11, 27}
+    written = set(places_of_distances(-np.arange(23), 32, BUCKETS, causal=True).tolist())
+    assert max(written) == 18
+    assert set(places_of_distances(-np.arange(49), 32, BUCKETS, causal=True).tolist()) - written == set(range(19, 25))
+
+
+def test_exact_distances_end_at_their_span() -> None:
+    assert places_of_distances(np.array([-9, -2, -1, 0, 1, 2, 9]), 5, EACH, causal=False).tolist() == [
+        0,
+        0,
+        1,
+        2,
+        3,
+        4,
+        4,
+    ]
+    for distances in (EACH, BUCKETS):
+        assert not places_of_distances(np.array([-9, 0, 9]), 1, distances, causal=False).any()
+    np.testing.assert_array_equal(by_distance(jnp.array([[1.0, 2.0, 3.0]]), 3), [[[2, 3, 3], [1, 2, 3], [1, 1, 2]]])
+
+
+@pytest.mark.parametrize("positions", ["relative", "absolute"])
+def test_trained_networks_have_buckets(positions: str) -> None:
+    small = {"width": 8, "hidden": 8, "heads": 2, "head_width": 4, "positions": positions}
+    parity = ParitySize(**small, layers=3).transformer(jax.random.key(0))
+    scan = ScanSize(**small).network(jax.random.key(0))
+    biases = 32 if positions == "relative" else 1
+    assert parity.block.heads.relative.shape == (3, 2, biases)
+    assert (scan.encoder.block.heads.relative.shape, scan.block.own.relative.shape) == ((2, biases), (2, 32))
+    assert parity.config.distances == scan.config.distances == BUCKETS
+    before = ParitySize(**small, layers=3, distances=EACH).transformer(jax.random.key(0))
+    assert before.block.heads.relative.shape == (3, 2, 41 if positions == "relative" else 1)
+
+
+def test_actions_that_fill_up_change_nothing() -> None:
+    """Training leaves them out; a decoder that does not look ahead says the same before them."""
+    size = ScanSize(layers=2, width=8, hidden=8, heads=2, head_width=4)
+    task = scan_task("length")
+    given, net = Commands.of(task, task.train[:5]), size.network(jax.random.key(0))
+    assert max(len(task.answer(text).split()) + 2 for text in task.train) == 24
+    read, lengths, written = (jnp.asarray(x) for x in (given.read, given.lengths, given.written))
+    whole, cut = (action_logits(net, (read, lengths, w), 2) for w in (written, written[:, :24]))
+    np.testing.assert_allclose(cut, whole[:, :23], atol=1e-5)
 
 
 def test_several_seeds_train_as_one_does_and_go_on_where_they_were_killed(tmp_path: Path) -> None:
@@ -253,6 +329,29 @@ def test_gradients_are_clipped() -> None:
 
     assert way(clip=0.0) > 0.4
     assert way(clip=1e-12) < 1e-3
+
+
+def test_moments_are_factored_within_a_layer_and_never_across_layers() -> None:
+    """[rows, columns] of the moments that Adafactor keeps of 40 layers of the paper's size."""
+    shapes = {
+        "mlp": (40, 512, 2048),
+        "back": (40, 2048, 512),
+        "query": (40, 6, 512, 64),
+        "out": (40, 6, 64, 512),
+        "norm": (40, 512),
+        "bias": (40, 2048),
+        "relative": (40, 6, 32),
+    }
+    state = OPTIMISERS["adafactor"](0.1).init({name: jnp.zeros(shape) for name, shape in shapes.items()})
+    (moments,) = (
+        part for part in jax.tree.leaves(state, is_leaf=lambda x: hasattr(x, "v_row")) if hasattr(part, "v_row")
+    )
+    kept = {name: sorted([moments.v_row[name].shape, moments.v_col[name].shape]) for name in shapes}
+    assert kept["mlp"] == kept["back"] == [(40, 512), (40, 2048)]
+    assert kept["query"] == kept["out"] == [(40, 6, 64), (40, 6, 512)]
+    assert {name: moments.v[name].shape for name in ("norm", "bias", "relative")} == {
+        name: shapes[name] for name in ("norm", "bias", "relative")
+    }
 
 
 def test_training_ends_where_it_is_enough_and_does_not_go_on(tmp_path: Path) -> None:
@@ -485,7 +584,7 @@ def test_the_papers_settings() -> None:
     other_noise = studies["parity_sum_mod_2_intermediate_relative_noise"]
     assert (other_noise.mlp, other_noise.recipe) == (replace(counted.mlp, relative_noise=True), counted.recipe)
     whole = studies["absolute_40_shared"]
-    assert whole.transformer == ParitySize(40, True, "absolute", 512, 2048, 6, 64, "BF16_BF16_F32", 20, 40)
+    assert whole.transformer == ParitySize(40, True, "absolute", 512, 2048, 6, 64, "BF16_BF16_F32", "buckets", 20, 40)
     assert whole.recipe == Recipe(50_000, 256, 5e-4, "adafactor", enough=1.0)
 
 
