@@ -583,9 +583,11 @@ def test_the_papers_settings() -> None:
     assert counted.recipe == Recipe(400_000, 256, 1e-4, "adam")
     other_noise = studies["parity_sum_mod_2_intermediate_relative_noise"]
     assert (other_noise.mlp, other_noise.recipe) == (replace(counted.mlp, relative_noise=True), counted.recipe)
-    whole = studies["absolute_40_shared"]
+    whole, scan = studies["absolute_40_shared"], studies["scan_16"]
     assert whole.transformer == ParitySize(40, True, "absolute", 512, 2048, 6, 64, "BF16_BF16_F32", "buckets", 20, 40)
-    assert whole.recipe == Recipe(50_000, 256, 5e-4, "adafactor", enough=1.0)
+    assert studies["absolute_8_shared"].recipe == Recipe(50_000, 256, 5e-4, "adafactor", enough=1.0)
+    assert whole.recipe == replace(studies["absolute_8_shared"].recipe, batch=128)
+    assert scan.recipe == Recipe(100_000, 128, 5e-4, "adafactor")  # takes all steps
 
 
 @pytest.mark.parametrize(
@@ -791,7 +793,7 @@ def test_items_need_studies_that_exist() -> None:
 
 
 def write_result(folder: Path, name: str, shares: list[tuple[float, ...]], ended: str = "all steps") -> None:
-    study = sequence_studies("full")[name]
+    study = sequence_studies("full", {"enough": 1.0} if ended == "enough" else {})[name]
     (folder / "alta" / name).mkdir(parents=True)
     slices = ("test",) if study.kind == "scan" else study.task.tests
     rows = [dict(zip(("seed", *slices), (i, *s), strict=True)) for i, s in enumerate(shares)]
@@ -834,6 +836,43 @@ def test_results_stand_beside_the_printed_ones(tmp_path: Path) -> None:
     assert "### ALTA, Table 2: Trace supervision on parity" in document(tmp_path)
     with pytest.raises(ValueError, match="ALTA has no 'alta-table4' here"):
         alta_table("alta-table4", tmp_path)
+
+
+def test_what_was_trained_otherwise_is_not_compared(tmp_path: Path) -> None:
+    """Fewer seeds, an early end and other biases of distances are; they are said."""
+    write_result(tmp_path, "relative_8", [(1.0, 0.6, 0.5)], ended="enough")
+    path = tmp_path / "alta/relative_8/config.json"
+    config = json.loads(path.read_text())
+
+    def verdict(recipe: dict[str, Any], **size: Any) -> str:
+        changed = {"recipe": config["recipe"] | recipe, "transformer": config["transformer"] | size}
+        write_json(path, config | changed)
+        return alta_table("alta-table3", tmp_path).lines[0].verdict
+
+    assert verdict({"seeds": 1, "first_seed": 3}) == verdict({}, distances="each") == "reproduced"
+    assert (
+        alta_table("alta-table3", tmp_path).details[-1].rows[0][1].endswith("training data, a bias for each distance")
+    )
+    for other in ({"batch": 128}, {"learning_rate": 1e-3}, {"optimiser": "adam"}):
+        assert verdict(other) == "too small to compare"
+    assert verdict({}, width=256) == "too small to compare"
+
+
+def test_results_from_before_a_setting_are_read_as_what_they_were() -> None:
+    planned = sequence_studies("full")
+    for name, distances in {"relative_8": "each", "scan_2": "each", "absolute_8": "buckets"}.items():
+        config = json.loads((RESULTS / "alta" / name / "config.json").read_text())
+        found = SequenceStudy.of({**config, "transformer": _without(config["transformer"], "distances")})
+        assert found.transformer.distances == distances
+        assert found.transformer == replace(planned[name].transformer, distances=distances)
+    for name in ("parity_sequential_relative", "absolute_8", "absolute_8_shared"):  # not to be trained again
+        config = json.loads((RESULTS / "alta" / name / "config.json").read_text())
+        older = _without({**config, "recipe": _without(config["recipe"], "clip")}, "split")
+        assert SequenceStudy.of(older) == planned[name]
+
+
+def _without(settings: dict[str, Any], name: str) -> dict[str, Any]:
+    return {k: v for k, v in settings.items() if k != name}
 
 
 def test_the_table_of_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,10 +88,10 @@ def why_kept(study: SequenceStudy, folder: Path) -> str:
     """Why a study need not be run; empty where it must be. Full beats quick, and other settings are run anew."""
     if not (folder / MANIFEST).exists():
         return ""
-    found, meant = ({k: v for k, v in x.items() if v is not None} for x in (read_json(folder / CONFIG), asdict(study)))
-    if found == meant:
+    found = SequenceStudy.of(read_json(folder / CONFIG))
+    if found == study:
         return "finished before"
-    mine, theirs = (x["recipe"]["steps"] * x["recipe"]["seeds"] for x in (meant, found))
+    mine, theirs = (x.recipe.steps * x.recipe.seeds for x in (study, found))
     return f"{folder} holds a larger run, which is kept" if theirs > mine else ""
 
 

@@ -358,7 +358,7 @@ def places_of_distances(
     buckets = biases if causal else biases // 2
     far = np.maximum(-distance, 0) if causal else np.abs(distance)
     exact = buckets // 2
-    # Powers of two are the first of their bucket: the smallest number keeps rounding from putting them in the one before
+    # What begins a bucket must not be rounded into the one before it
     share = np.log(np.maximum(far, 1) / exact + np.finfo(np.float32).eps) / np.log(T5_FURTHEST / exact)
     place = np.where(far < exact, far, np.minimum(exact + (share * (buckets - exact)).astype(int), buckets - 1))
     return place if causal else place + buckets * (distance > 0)

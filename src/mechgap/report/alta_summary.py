@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mechgap.faithfulness.sequence_presets import sequence_studies
+from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
+from mechgap.networks.transformer import EACH
 from mechgap.report.paper.verdicts import Details
 from mechgap.training.checkpoint import read_json
 from mechgap.training.many import ENOUGH
@@ -38,12 +39,15 @@ def study_table(folders: Iterable[Path]) -> Details:
 
 
 def how_training_went(folder: Path) -> str:
-    """How many steps were taken, and why no more."""
-    manifest, recipe = read_json(folder / "manifest.json"), read_json(folder / "config.json")["recipe"]
+    """How many steps were taken, and why no more; and whether distances had other biases than now."""
+    manifest, study = read_json(folder / "manifest.json"), SequenceStudy.of(read_json(folder / "config.json"))
+    size, recipe = study.transformer, study.recipe
+    exact = ", a bias for each distance" if size is not None and size.distances == EACH else ""
     if manifest.get("ended") == ENOUGH:
-        return f"stopped after {manifest['steps']} steps at {recipe['enough']:.0%} on training data"
-    planned = "" if manifest["steps"] == recipe["steps"] else f" of {recipe['steps']}"
-    return f"{manifest['steps']}{planned} steps"
+        assert recipe.enough is not None
+        return f"stopped after {manifest['steps']} steps at {recipe.enough:.0%} on training data{exact}"
+    planned = "" if manifest["steps"] == recipe.steps else f" of {recipe.steps}"
+    return f"{manifest['steps']}{planned} steps{exact}"
 
 
 def simplicity_table(labels: Mapping[str, str], found: Mapping[str, Any]) -> Details:
