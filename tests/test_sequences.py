@@ -27,7 +27,13 @@ from mechgap.faithfulness.sequence_study import (
     run_sequence_study,
     with_start,
 )
-from mechgap.faithfulness.sequences import Observed, match_heads, observe_transformer, probe_variables
+from mechgap.faithfulness.sequences import (
+    HeadDistances,
+    Meant,
+    Probes,
+    measure_gap,
+    observe_transformer,
+)
 from mechgap.networks.encoder_decoder import EncoderDecoder
 from mechgap.networks.transformer import (
     BUCKETS,
@@ -485,15 +491,18 @@ def test_a_transformer_learns_short_parity_and_stops(small_parity: tuple) -> Non
 def test_the_gap_of_a_transformer(small_parity: tuple) -> None:
     size, trained = small_parity
     program = mg.program("parity_sequential_relative")
-    texts = parity_task(3, 6, each=8).train
     net = jax.tree.map(lambda x: x[0], trained.models)
-    seen = observe_transformer(net, program, texts, size.layers)
-    heads = match_heads(program, texts, seen)
-    assert [h.head for h in heads] == ["parity_left", "done_left"]
-    assert all(0 <= h.distance <= h.matched <= 1 and 0 < h.uniform <= 1 for h in heads)
-    probes = {(p.variable, p.layer): p for p in probe_variables(program, texts, seen)}
+    gap = measure_gap(net, program, measured_texts(3), size.layers, size.transformer(jax.random.key(0)))
+    assert [h.head for h in gap.heads] == ["parity_left", "done_left"]
+    for found in (*gap.heads, *(h.answering for h in gap.heads)):
+        assert 0 <= found.distance <= found.matched <= 1
+        assert 0 < found.uniform <= 1
+        assert 0 < found.untrained <= 1
+    probes = {(p.variable, p.layer): p for p in gap.variables}
     assert probes["done", 0].accuracy == 1.0  # START is a token of its own
-    assert all(p.control < p.accuracy + 0.2 for p in probes.values())
+    assert probes["done", 0].control == 1.0  # as in any other text
+    assert probes["done", 0].answering is None  # nothing to be told apart at the last bit
+    assert probes["parity", 0].answering.accuracy == 1.0
 
 
 def test_programs_are_compared_on_texts_as_the_networks_know_them() -> None:
@@ -508,37 +517,91 @@ def test_the_compiled_network_has_no_gap() -> None:
     """Its own attention is the program's, and every variable can be read off its stream."""
     program = mg.program("parity_sequential_relative")
     compiled = mg.compile(program, certify="none", longest=16)
-    texts = [t for t in parity_task(4, 8, each=8).train if len(t) == 4]
-    seen = observe_transformer(compiled.network, program, texts, 4)
-    heads = match_heads(program, texts, seen)
-    assert all(h.distance < 1e-6 for h in heads)
-    for found in probe_variables(program, texts, seen):
+    gap = measure_gap(compiled.network, program, measured_texts(4), 4)
+    assert all(h.distance < 1e-6 for h in gap.heads)
+    assert all(h.answering.distance < 1e-6 for h in gap.heads)
+    assert all(h.untrained is None for h in gap.heads)
+    for found in gap.variables:
         assert found.accuracy == 1.0, found
+        assert found.answering is None or found.answering.accuracy == 1.0, found
+    with pytest.raises(ValueError, match="texts of one length; got 2 to 4"):
+        measure_gap(compiled.network, program, ["1", "101"], 4)
+
+
+def test_memory_of_a_gap_does_not_grow_and_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = mg.program("parity_sequential_relative")
+    compiled = mg.compile(program, certify="none", longest=16)
+    whole = measure_gap(compiled.network, program, measured_texts(4), 4)
+    watched = []
+
+    def observe(net: Transformer, ids: np.ndarray, layers: int) -> Any:
+        watched.append(len(ids))
+        return observe_transformer(net, ids, layers)
+
+    monkeypatch.setattr(sequences, "TOGETHER", 3)
+    monkeypatch.setattr(sequences, "observe_transformer", observe)
+    found = measure_gap(compiled.network, program, measured_texts(4), 4)
+    assert found.variables == whole.variables
+    assert [h.uniform for h in found.heads] == pytest.approx([h.uniform for h in whole.heads])
+    assert watched == [3, 3, 2] * 2
+
+
+def test_probes_are_what_ridge_regression_is() -> None:
+    """From sums, as from all examples at once; and values that no text shows are not read."""
+    program, rng = mg.program("parity_sequential_relative"), np.random.default_rng(0)
+    texts = measured_texts(6)
+    meant = Meant.of(program, texts)
+    streams = 5 + rng.normal(size=(len(texts), 7, 7, 3)) * [1, 10, 0.1]
+    streams[:, 0, :, 1] += 10 * meant.streams[0]["parity"]
+    probes, fitted = Probes(meant, 7, 3), np.arange(len(texts)) % 2 == 0
+    probes.fit(np.flatnonzero(fitted), streams[fitted])
+    probes.test(np.flatnonzero(~fitted), streams[~fitted])
+    (found,) = (p for p in probes.found() if (p.variable, p.layer) == ("parity", 0))
+    for reading, where in ((found, slice(None)), (found.answering, slice(-1, None))):
+        x, y = (a[:, where] for a in (streams[:, 0], meant.streams[0]["parity"]))
+        given, new = x[fitted].reshape(-1, 3), x[~fitted].reshape(-1, 3)
+        given, new = ((v - given.mean(0)) / given.std(0) for v in (given, new))
+        given, new = (np.concatenate([v, np.ones((len(v), 1))], axis=1) for v in (given, new))
+        gram = given.T @ given + sequences.RIDGE * len(given) * np.eye(4)
+        weights = np.linalg.solve(gram, given.T @ np.eye(2)[y[fitted].ravel()])
+        assert reading.accuracy == np.mean((new @ weights).argmax(1) == y[~fitted].ravel())
+        assert reading.majority == np.mean(y[~fitted] == np.bincount(y[fitted].ravel()).argmax())
+    assert found.accuracy > 0.6
+    assert {p.control for p in probes.found() if p.variable == "done"} != {1.0}  # random streams do not show places
 
 
 def test_the_gap_is_measured_on_different_texts_of_every_kind() -> None:
     """A text that occurs twice would be among those that a probe is fitted on, and among those it is tested on."""
-    texts = measured_texts(parity_task(20, 40))
-    assert len(set(texts)) == len(texts) == 64
+    texts = measured_texts(20)
+    assert len(set(texts)) == len(texts) == 1024
     assert {len(text) for text in texts} == {20}
-    assert {text.count("1") for text in texts} == set(range(21))
-    assert measured_texts(parity_task(1, 2, each=3)) == ["0", "1"]
+    ones = Counter(text.count("1") for text in texts)
+    assert [ones[n] for n in (0, 1, 19, 20)] == [1, 20, 20, 1]  # there are no more
+    assert {ones[n] for n in range(2, 19)} == {57, 58}
+    assert np.ptp([sum(text.count("1") % 2 for text in texts[i::2]) for i in (0, 1)]) < 12  # both halves are alike
+    assert measured_texts(20) == texts
+    assert measured_texts(1) == ["0", "1"]
+    assert len(set(measured_texts(5))) == 32
 
 
 def test_a_head_that_looks_nowhere_is_near_to_none() -> None:
     """Not at a distance of 0 from every head of a layer in which there is nothing to compare."""
     built = mg.program("parity_sequential_relative")
-    texts = ["10", "01"]
-    trace = built.interpret([built.encode(text) for text in texts])
-    layers = len(trace.attended)
-    seen = Observed(np.zeros((2, layers + 1, 3, 1)), np.full((2, layers, 1, 3, 3), 1 / 3))
-    usual = match_heads(built, texts, seen)
+    meant = Meant.of(built, ["10", "01"])
+    layers = len(meant.streams) - 1
+
+    def matches() -> Any:
+        distances = HeadDistances(meant, layers, 1)
+        distances.add(np.arange(2), np.full((2, layers, 1, 3, 3), 1 / 3))
+        return distances.matches(None)
+
+    usual = matches()
     nowhere = lambda program, head, stream, inside: np.zeros((2, 3, 3), bool)  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequences, "selected", nowhere)
-        found = match_heads(built, texts, seen)
-    assert all(h.distance < 1 for h in usual)
-    assert [(h.distance, h.matched, h.uniform) for h in found] == [(1.0, 1.0, 1.0)] * 2
+        found = matches()
+    assert all(h.distance == pytest.approx(2 / 3) == h.uniform == h.answering.distance for h in usual)
+    assert [(h.distance, h.matched, h.uniform, h.answering) for h in found] == [(1.0, 1.0, 1.0, None)] * 2
 
 
 def decoded(net: EncoderDecoder, given: Commands, i: int, layers: int) -> list[int]:
@@ -610,7 +673,10 @@ def test_a_study_is_written_whole(name: str, tmp_path: Path) -> None:
     assert set(curves["right by ones"]) == {str(k) for k in range(7)}
     assert len(curves["right by length"]["6"]) == 2
     gaps = json.loads((tmp_path / name / "gap.json").read_text())
-    gap = gaps["0"]["parity_sequential_relative"]
+    assert gaps["measured"] == {"version": 2, "texts": 8, "length": 3}
+    gap = gaps["seeds"]["0"]["parity_sequential_relative"]
+    assert gap["mark"] == "before the bits"
+    assert all((head["untrained"] is None) == (study.kind == "supervision") for head in gap["heads"])
     assert {head["head"] for head in gap["heads"]} == {"parity_left", "done_left"}
     # what is trained from traces takes the program's three layers for three bits, what is not has two of its own
     assert max(probe["layer"] for probe in gap["variables"]) == (2 if study.kind == "end_to_end" else 3)
@@ -947,11 +1013,26 @@ def test_all_trainings_in_one_table(tmp_path: Path) -> None:
         "more ones": "50.0",
         "test of SCAN": "",
         "compared with": "one_program",
-        "nearest head (uniform)": "0.50 (0.88)",
-        "variables read (shuffled)": "0.50 (0.62)",  # the embedding is left out
+        "nearest head (untrained, uniform)": "0.50 (–, 0.88)",
+        "the same from the answering place": "",
+        "variables read (shuffled, most frequent)": "0.50 (0.62, 0.50)",  # the embedding is left out
+        "the same at the answering place": "",
+        "measured on": "64 texts at most: the old way",
     }
-    assert (rows[1]["compared with"], rows[1]["longer"], rows[1]["nearest head (uniform)"]) == ("other_program", "", "")
+    cells = ("compared with", "longer", "nearest head (untrained, uniform)")
+    assert [rows[1][cell] for cell in cells] == ["other_program", "", ""]
     assert (rows[2]["test of SCAN"], rows[2]["longer"]) == ("10.0", "")
+    there = {"accuracy": 0.75, "control": 0.5, "majority": 0.25}
+    gap["heads"] = [one | {"untrained": 0.5, "answering": one | {"untrained": 1.0}} for one in gap["heads"]]
+    gap["variables"] = [one | {"answering": there if one["layer"] == 1 else None} for one in gap["variables"]]
+    measured = {"version": 2, "texts": 1024, "length": 20}
+    now = {"measured": measured, "seeds": {"0": {"one_program": gap | {"mark": "before the bits"}}}}
+    write_json(tmp_path / "alta/relative_8/gap.json", now)
+    row = alta_table("alta-gap", tmp_path).details[0].rows[0]
+    assert row[-5:] == (
+        *("0.50 (0.50, 0.88)", "0.50 (1.00, 0.88)", "0.50 (0.62, 0.50)", "0.75 (0.50, 0.25)"),
+        "1024 texts of 20 bits, mark: before the bits",
+    )
     said = CliRunner().invoke(app, ["alta", "summary", "--folder", str(tmp_path)], env={"COLUMNS": "250"}).output
     assert "stopped after 7 steps" in said
     assert "test of SCAN" in said
