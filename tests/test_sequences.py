@@ -905,23 +905,31 @@ def test_results_stand_beside_the_printed_ones(tmp_path: Path) -> None:
 
 
 def test_what_was_trained_otherwise_is_not_compared(tmp_path: Path) -> None:
-    """Fewer seeds, an early end and other biases of distances are; they are said."""
-    write_result(tmp_path, "relative_8", [(1.0, 0.6, 0.5)], ended="enough")
+    """Other seeds, an early end and other biases of distances are compared, and said."""
+    write_result(tmp_path, "relative_8", [(1.0, 0.3, 0.5)], ended="enough")
     path = tmp_path / "alta/relative_8/config.json"
     config = json.loads(path.read_text())
 
-    def verdict(recipe: dict[str, Any], **size: Any) -> str:
+    def verdicts(recipe: dict[str, Any], **size: Any) -> list[str]:
         changed = {"recipe": config["recipe"] | recipe, "transformer": config["transformer"] | size}
         write_json(path, config | changed)
-        return alta_table("alta-table3", tmp_path).lines[0].verdict
+        return [line.verdict for line in alta_table("alta-table3", tmp_path).lines[:3]]
 
-    assert verdict({"seeds": 1, "first_seed": 3}) == verdict({}, distances="each") == "reproduced"
-    assert (
-        alta_table("alta-table3", tmp_path).details[-1].rows[0][1].endswith("training data, a bias for each distance")
-    )
     for other in ({"batch": 128}, {"learning_rate": 1e-3}, {"optimiser": "adam"}):
-        assert verdict(other) == "too small to compare"
-    assert verdict({}, width=256) == "too small to compare"
+        assert verdicts(other) == ["too small to compare"] * 3
+    assert verdicts({}, width=256) == ["too small to compare"] * 3
+    short, longer, _ = verdicts({"first_seed": 3})
+    assert (short, longer[:25]) == ("reproduced", "differs: one network each")
+    short, longer, _ = verdicts({}, distances="each")
+    assert short == "reproduced"
+    assert longer.startswith("differs: trained with a bias for each distance, not with T5's buckets; one network each")
+    went = alta_table("alta-table3", tmp_path).details[-1].rows[0][1]
+    assert went == "stopped after 7 steps at 100% on training data, a bias for each distance"
+    write_result(tmp_path, "scan_2", [(0.5,)], ended="enough")
+    early = alta_table("alta-table5", tmp_path).lines[0].verdict
+    assert early.startswith(
+        "differs: ended after 7 of 100000 steps, when all answers on training data were right; one "
+    )
 
 
 def test_results_from_before_a_setting_are_read_as_what_they_were() -> None:

@@ -18,6 +18,7 @@ from mechgap.faithfulness.sequence_presets import (
     sequence_studies,
 )
 from mechgap.faithfulness.sequence_study import run_missing
+from mechgap.networks.transformer import EACH
 from mechgap.programs import program
 from mechgap.programs.tasks import published_file, task_of
 from mechgap.report.alta_minimal import generalisation
@@ -140,7 +141,9 @@ def _row(row: Mapping[str, Any], place: Path) -> list[Line]:
         verdict = NEVER if has_data(planned) else NO_DATA
         return [Line(x, f"{paper}", verdict=verdict) for x, paper in zip(labels, printed, strict=True)]
     metrics, found = read_json(folder / "metrics.json"), SequenceStudy.of(read_json(folder / "config.json"))
-    same = _is_comparable(found, planned) and _took_enough(read_json(folder / "manifest.json"), planned.recipe.steps)
+    manifest = read_json(folder / "manifest.json")
+    same = _is_comparable(found, planned) and _took_enough(manifest, planned.recipe.steps)
+    reasons = [*_departures(found, planned, manifest), *([row["because"]] if "because" in row else [])]
     lines = []
     for name, paper in zip(slices, printed, strict=True):
         if name not in metrics[0]:  # shorter texts than the paper's
@@ -148,7 +151,7 @@ def _row(row: Mapping[str, Any], place: Path) -> list[Line]:
             continue
         ours = 100 * np.array([seed[name] for seed in metrics])
         low, high = mean_interval(ours)
-        verdict = _verdict(float(ours.mean()), paper, row) if row["paper"] else SHOWN
+        verdict = _verdict(float(ours.mean()), paper, reasons) if row["paper"] else SHOWN
         interval = f"{low:.1f} to {high:.1f}" if len(ours) > 1 else ""
         said = (f"{paper}", percent([seed[name] for seed in metrics]), interval, str(len(ours)))
         lines.append(Line(f"{row['label']}, {name}", *said, verdict=verdict if same else SMALL))
@@ -173,8 +176,17 @@ def _took_enough(manifest: Mapping[str, Any], steps: int) -> bool:
     return manifest.get("ended") == ENOUGH or manifest["steps"] >= steps
 
 
-def _verdict(ours: float, paper: float, row: Mapping[str, Any]) -> str:
-    return REPRODUCED if abs(ours - paper) <= NEAR else f"{DIFFERS}: {row.get('because', NO_REASON)}"
+def _departures(found: SequenceStudy, planned: SequenceStudy, manifest: Mapping[str, Any]) -> Iterator[str]:
+    """What a result that is compared departs from the plan in."""
+    if manifest.get("ended") == ENOUGH and planned.recipe.enough is None:
+        steps = f"{manifest['steps']} of {planned.recipe.steps} steps"
+        yield f"ended after {steps}, when all answers on training data were right"
+    if found.transformer is not None and found.transformer.distances == EACH:
+        yield "trained with a bias for each distance, not with T5's buckets"
+
+
+def _verdict(ours: float, paper: float, reasons: Sequence[str]) -> str:
+    return REPRODUCED if abs(ours - paper) <= NEAR else f"{DIFFERS}: {'; '.join(reasons) or NO_REASON}"
 
 
 def _rows(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -190,7 +202,7 @@ def _cells(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
             "study": scan_study(row["split"], layers, row["shared"], row["positions"]),
             "paper": [paper] if paper is not None else [],
             "run": layers in row.get("run", ()),
-            "because": row.get("because", NO_REASON),
+            **({"because": row["because"]} if "because" in row else {}),
         }
         for row in entry.get("grid", ())
         for layers, paper in _printed(row).items()
