@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mechgap.faithfulness.sequence_study import read_gap
+
 ROOT = Path(__file__).parents[1]
 ALGORITHMS = ("bfs", "bellman_ford")
 DISTANCES = {
@@ -68,7 +70,7 @@ def test_rates_of_tracing() -> None:
 def test_heads_of_transformers_that_learned_parity() -> None:
     shown = rows("docs/learnability.md")
     for network in ("relative_8", "relative_8_shared", "absolute_8", "absolute_8_shared"):
-        programs = json.loads((ROOT / "results/alta" / network / "gap.json").read_text())["0"]
+        programs = read_gap(ROOT / "results/alta" / network)[1]["0"]
         heads = [programs[name]["heads"] for name in ("parity_sum_mod_2", "parity_sequential_relative")]
         assert shown[network] == [f"{min(head['distance'] for head in some):.2f}" for some in heads]
         assert shown["uniform attention"] == [f"{some[0]['uniform']:.2f}" for some in heads]

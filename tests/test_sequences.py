@@ -27,9 +27,25 @@ from mechgap.faithfulness.sequence_study import (
     run_sequence_study,
     with_start,
 )
-from mechgap.faithfulness.sequences import Observed, match_heads, observe_transformer, probe_variables
+from mechgap.faithfulness.sequences import (
+    HeadDistances,
+    Meant,
+    Probes,
+    measure_gap,
+    observe_transformer,
+)
 from mechgap.networks.encoder_decoder import EncoderDecoder
-from mechgap.networks.transformer import Transformer, TransformerConfig, TransformerSize, run_batch, run_layers
+from mechgap.networks.transformer import (
+    BUCKETS,
+    EACH,
+    Transformer,
+    TransformerConfig,
+    TransformerSize,
+    by_distance,
+    places_of_distances,
+    run_batch,
+    run_layers,
+)
 from mechgap.programs.library.scan_divergence import Composition, chernoff_divergence, divergence_split, divergences
 from mechgap.programs.library.scan_grammar import (
     REDUCTIONS,
@@ -45,7 +61,7 @@ from mechgap.report.paper import alta
 from mechgap.report.paper.alta import alta_items, alta_table, printed_numbers, run_alta_item
 from mechgap.report.paper.document import document
 from mechgap.training.checkpoint import write_json
-from mechgap.training.many import Recipe, Trained, train_many
+from mechgap.training.many import OPTIMISERS, Recipe, Trained, train_many
 from mechgap.training.sequences.end_to_end import START, ParitySize, draw_bits, parity_logits, predictions, train_parity
 from mechgap.training.sequences.probed import Executions, ProbedSize, run_probed, train_probed
 from mechgap.training.sequences.rules import RULES
@@ -184,6 +200,7 @@ def test_a_published_split_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (lambda: task_of(mg.program("reverse")), "no task with a training set for 'reverse'"),
         (lambda: ParitySize(positions="sinusoidal"), "relative or absolute; got 'sinusoidal'"),
         (lambda: ParitySize(train_length=9, test_length=9), "1 <= train < test; got 9 and 9"),
+        (lambda: ParitySize(distances="all"), "distances must be buckets or each; got 'all'"),
         (lambda: ScanSize(precision="half"), "one of BF16_BF16_F32, default, highest; got 'half'"),
         (lambda: Recipe(0, 1, 0.1), "steps must be at least 1; got 0"),
         (lambda: Recipe(1, 1, 0.1, optimiser="sgd"), "one of adam, adafactor; got 'sgd'"),
@@ -199,7 +216,7 @@ def test_what_is_refused(make: Any, message: str) -> None:
 
 @pytest.mark.parametrize(("shared", "causal"), [(True, False), (False, True)])
 def test_both_ways_to_run_a_transformer_agree(shared: bool, causal: bool) -> None:
-    size = TransformerSize(5, 3, 16, 32, 2, 8, layers=3, positions=7, span=2)
+    size = TransformerSize(5, 3, 16, 32, 2, 8, layers=3, positions=7, biases=5)
     config = TransformerConfig(shared=shared, causal=causal, activation="gelu", precision="highest")
     net = Transformer.init(size, config, key=jax.random.key(0))
     ids, lengths = jnp.array([[1, 2, 3, 4, 0], [4, 4, 0, 0, 0]]), jnp.array([5, 2])
@@ -210,6 +227,71 @@ def test_both_ways_to_run_a_transformer_agree(shared: bool, causal: bool) -> Non
     np.testing.assert_allclose(longer[1, :2], one[1, :2], atol=1e-5)  # what lies beyond a length is not looked at
     changed = jax.vmap(lambda i, n: run_layers(net, i, n, layers=3))(ids.at[0, 4].set(1), lengths)
     assert np.allclose(changed[0, :4], one[0, :4], atol=1e-5) == causal
+
+
+FAR = (0, 1, 7, 8, 11, 12, 15, 16, 22, 23, 31, 32, 64, 127, 500)
+
+
+def test_buckets_of_distances_are_t5s() -> None:
+    """By hand: 8 + floor(8 ln(n / 8) / ln 16), and of the past alone 16 + floor(16 ln(n / 16) / ln 8)."""
+    far = np.array(FAR)
+    before = np.array([0, 1, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 14, 15, 15])
+    behind = before + 16 * (far > 0)  # keys behind the query have the other half
+    assert places_of_distances(-far, 32, BUCKETS, causal=False).tolist() == before.tolist()
+    assert places_of_distances(far, 32, BUCKETS, causal=False).tolist() == behind.tolist()
+    past = [0, 1, 7, 8, 11, 12, 15, 16, 18, 18, 21, 21, 26, 31, 31]
+    assert places_of_distances(-far, 32, BUCKETS, causal=True).tolist() == past
+    assert not places_of_distances(far, 32, BUCKETS, causal=True).any()  # what is behind is not looked at
+
+
+def test_which_longer_texts_use_biases_that_were_trained() -> None:
+    """START and 20 bits are up to 20 apart, which is in the bucket from 16 to 22; those beyond are not trained."""
+    trained = set(places_of_distances(np.arange(-20, 21), 32, BUCKETS, causal=False).tolist())
+    longer = {n: set(places_of_distances(np.arange(-n, n + 1), 32, BUCKETS, causal=False).tolist()) for n in (22, 23)}
+    assert longer[22] == trained
+    assert longer[23] - trained == {11, 27}
+    written = set(places_of_distances(-np.arange(23), 32, BUCKETS, causal=True).tolist())
+    assert max(written) == 18
+    assert set(places_of_distances(-np.arange(49), 32, BUCKETS, causal=True).tolist()) - written == set(range(19, 25))
+
+
+def test_exact_distances_end_at_their_span() -> None:
+    assert places_of_distances(np.array([-9, -2, -1, 0, 1, 2, 9]), 5, EACH, causal=False).tolist() == [
+        0,
+        0,
+        1,
+        2,
+        3,
+        4,
+        4,
+    ]
+    for distances in (EACH, BUCKETS):
+        assert not places_of_distances(np.array([-9, 0, 9]), 1, distances, causal=False).any()
+    np.testing.assert_array_equal(by_distance(jnp.array([[1.0, 2.0, 3.0]]), 3), [[[2, 3, 3], [1, 2, 3], [1, 1, 2]]])
+
+
+@pytest.mark.parametrize("positions", ["relative", "absolute"])
+def test_trained_networks_have_buckets(positions: str) -> None:
+    small = {"width": 8, "hidden": 8, "heads": 2, "head_width": 4, "positions": positions}
+    parity = ParitySize(**small, layers=3).transformer(jax.random.key(0))
+    scan = ScanSize(**small).network(jax.random.key(0))
+    biases = 32 if positions == "relative" else 1
+    assert parity.block.heads.relative.shape == (3, 2, biases)
+    assert (scan.encoder.block.heads.relative.shape, scan.block.own.relative.shape) == ((2, biases), (2, 32))
+    assert parity.config.distances == scan.config.distances == BUCKETS
+    before = ParitySize(**small, layers=3, distances=EACH).transformer(jax.random.key(0))
+    assert before.block.heads.relative.shape == (3, 2, 41 if positions == "relative" else 1)
+
+
+def test_actions_that_fill_up_change_nothing() -> None:
+    """Training leaves them out; a decoder that does not look ahead says the same before them."""
+    size = ScanSize(layers=2, width=8, hidden=8, heads=2, head_width=4)
+    task = scan_task("length")
+    given, net = Commands.of(task, task.train[:5]), size.network(jax.random.key(0))
+    assert max(len(task.answer(text).split()) + 2 for text in task.train) == 24
+    read, lengths, written = (jnp.asarray(x) for x in (given.read, given.lengths, given.written))
+    whole, cut = (action_logits(net, (read, lengths, w), 2) for w in (written, written[:, :24]))
+    np.testing.assert_allclose(cut, whole[:, :23], atol=1e-5)
 
 
 def test_several_seeds_train_as_one_does_and_go_on_where_they_were_killed(tmp_path: Path) -> None:
@@ -253,6 +335,29 @@ def test_gradients_are_clipped() -> None:
 
     assert way(clip=0.0) > 0.4
     assert way(clip=1e-12) < 1e-3
+
+
+def test_moments_are_factored_within_a_layer_and_never_across_layers() -> None:
+    """[rows, columns] of the moments that Adafactor keeps of 40 layers of the paper's size."""
+    shapes = {
+        "mlp": (40, 512, 2048),
+        "back": (40, 2048, 512),
+        "query": (40, 6, 512, 64),
+        "out": (40, 6, 64, 512),
+        "norm": (40, 512),
+        "bias": (40, 2048),
+        "relative": (40, 6, 32),
+    }
+    state = OPTIMISERS["adafactor"](0.1).init({name: jnp.zeros(shape) for name, shape in shapes.items()})
+    (moments,) = (
+        part for part in jax.tree.leaves(state, is_leaf=lambda x: hasattr(x, "v_row")) if hasattr(part, "v_row")
+    )
+    kept = {name: sorted([moments.v_row[name].shape, moments.v_col[name].shape]) for name in shapes}
+    assert kept["mlp"] == kept["back"] == [(40, 512), (40, 2048)]
+    assert kept["query"] == kept["out"] == [(40, 6, 64), (40, 6, 512)]
+    assert {name: moments.v[name].shape for name in ("norm", "bias", "relative")} == {
+        name: shapes[name] for name in ("norm", "bias", "relative")
+    }
 
 
 def test_training_ends_where_it_is_enough_and_does_not_go_on(tmp_path: Path) -> None:
@@ -386,15 +491,18 @@ def test_a_transformer_learns_short_parity_and_stops(small_parity: tuple) -> Non
 def test_the_gap_of_a_transformer(small_parity: tuple) -> None:
     size, trained = small_parity
     program = mg.program("parity_sequential_relative")
-    texts = parity_task(3, 6, each=8).train
     net = jax.tree.map(lambda x: x[0], trained.models)
-    seen = observe_transformer(net, program, texts, size.layers)
-    heads = match_heads(program, texts, seen)
-    assert [h.head for h in heads] == ["parity_left", "done_left"]
-    assert all(0 <= h.distance <= h.matched <= 1 and 0 < h.uniform <= 1 for h in heads)
-    probes = {(p.variable, p.layer): p for p in probe_variables(program, texts, seen)}
+    gap = measure_gap(net, program, measured_texts(3), size.layers, size.transformer(jax.random.key(0)))
+    assert [h.head for h in gap.heads] == ["parity_left", "done_left"]
+    for found in (*gap.heads, *(h.answering for h in gap.heads)):
+        assert 0 <= found.distance <= found.matched <= 1
+        assert 0 < found.uniform <= 1
+        assert 0 < found.untrained <= 1
+    probes = {(p.variable, p.layer): p for p in gap.variables}
     assert probes["done", 0].accuracy == 1.0  # START is a token of its own
-    assert all(p.control < p.accuracy + 0.2 for p in probes.values())
+    assert probes["done", 0].control == 1.0  # as in any other text
+    assert probes["done", 0].answering is None  # nothing to be told apart at the last bit
+    assert probes["parity", 0].answering.accuracy == 1.0
 
 
 def test_programs_are_compared_on_texts_as_the_networks_know_them() -> None:
@@ -409,37 +517,91 @@ def test_the_compiled_network_has_no_gap() -> None:
     """Its own attention is the program's, and every variable can be read off its stream."""
     program = mg.program("parity_sequential_relative")
     compiled = mg.compile(program, certify="none", longest=16)
-    texts = [t for t in parity_task(4, 8, each=8).train if len(t) == 4]
-    seen = observe_transformer(compiled.network, program, texts, 4)
-    heads = match_heads(program, texts, seen)
-    assert all(h.distance < 1e-6 for h in heads)
-    for found in probe_variables(program, texts, seen):
+    gap = measure_gap(compiled.network, program, measured_texts(4), 4)
+    assert all(h.distance < 1e-6 for h in gap.heads)
+    assert all(h.answering.distance < 1e-6 for h in gap.heads)
+    assert all(h.untrained is None for h in gap.heads)
+    for found in gap.variables:
         assert found.accuracy == 1.0, found
+        assert found.answering is None or found.answering.accuracy == 1.0, found
+    with pytest.raises(ValueError, match="texts of one length; got 2 to 4"):
+        measure_gap(compiled.network, program, ["1", "101"], 4)
+
+
+def test_memory_of_a_gap_does_not_grow_and_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = mg.program("parity_sequential_relative")
+    compiled = mg.compile(program, certify="none", longest=16)
+    whole = measure_gap(compiled.network, program, measured_texts(4), 4)
+    watched = []
+
+    def observe(net: Transformer, ids: np.ndarray, layers: int) -> Any:
+        watched.append(len(ids))
+        return observe_transformer(net, ids, layers)
+
+    monkeypatch.setattr(sequences, "TOGETHER", 3)
+    monkeypatch.setattr(sequences, "observe_transformer", observe)
+    found = measure_gap(compiled.network, program, measured_texts(4), 4)
+    assert found.variables == whole.variables
+    assert [h.uniform for h in found.heads] == pytest.approx([h.uniform for h in whole.heads])
+    assert watched == [3, 3, 2] * 2
+
+
+def test_probes_are_what_ridge_regression_is() -> None:
+    """From sums, as from all examples at once; and values that no text shows are not read."""
+    program, rng = mg.program("parity_sequential_relative"), np.random.default_rng(0)
+    texts = measured_texts(6)
+    meant = Meant.of(program, texts)
+    streams = 5 + rng.normal(size=(len(texts), 7, 7, 3)) * [1, 10, 0.1]
+    streams[:, 0, :, 1] += 10 * meant.streams[0]["parity"]
+    probes, fitted = Probes(meant, 7, 3), np.arange(len(texts)) % 2 == 0
+    probes.fit(np.flatnonzero(fitted), streams[fitted])
+    probes.test(np.flatnonzero(~fitted), streams[~fitted])
+    (found,) = (p for p in probes.found() if (p.variable, p.layer) == ("parity", 0))
+    for reading, where in ((found, slice(None)), (found.answering, slice(-1, None))):
+        x, y = (a[:, where] for a in (streams[:, 0], meant.streams[0]["parity"]))
+        given, new = x[fitted].reshape(-1, 3), x[~fitted].reshape(-1, 3)
+        given, new = ((v - given.mean(0)) / given.std(0) for v in (given, new))
+        given, new = (np.concatenate([v, np.ones((len(v), 1))], axis=1) for v in (given, new))
+        gram = given.T @ given + sequences.RIDGE * len(given) * np.eye(4)
+        weights = np.linalg.solve(gram, given.T @ np.eye(2)[y[fitted].ravel()])
+        assert reading.accuracy == np.mean((new @ weights).argmax(1) == y[~fitted].ravel())
+        assert reading.majority == np.mean(y[~fitted] == np.bincount(y[fitted].ravel()).argmax())
+    assert found.accuracy > 0.6
+    assert {p.control for p in probes.found() if p.variable == "done"} != {1.0}  # random streams do not show places
 
 
 def test_the_gap_is_measured_on_different_texts_of_every_kind() -> None:
     """A text that occurs twice would be among those that a probe is fitted on, and among those it is tested on."""
-    texts = measured_texts(parity_task(20, 40))
-    assert len(set(texts)) == len(texts) == 64
+    texts = measured_texts(20)
+    assert len(set(texts)) == len(texts) == 1024
     assert {len(text) for text in texts} == {20}
-    assert {text.count("1") for text in texts} == set(range(21))
-    assert measured_texts(parity_task(1, 2, each=3)) == ["0", "1"]
+    ones = Counter(text.count("1") for text in texts)
+    assert [ones[n] for n in (0, 1, 19, 20)] == [1, 20, 20, 1]  # there are no more
+    assert {ones[n] for n in range(2, 19)} == {57, 58}
+    assert np.ptp([sum(text.count("1") % 2 for text in texts[i::2]) for i in (0, 1)]) < 12  # both halves are alike
+    assert measured_texts(20) == texts
+    assert measured_texts(1) == ["0", "1"]
+    assert len(set(measured_texts(5))) == 32
 
 
 def test_a_head_that_looks_nowhere_is_near_to_none() -> None:
     """Not at a distance of 0 from every head of a layer in which there is nothing to compare."""
     built = mg.program("parity_sequential_relative")
-    texts = ["10", "01"]
-    trace = built.interpret([built.encode(text) for text in texts])
-    layers = len(trace.attended)
-    seen = Observed(np.zeros((2, layers + 1, 3, 1)), np.full((2, layers, 1, 3, 3), 1 / 3))
-    usual = match_heads(built, texts, seen)
+    meant = Meant.of(built, ["10", "01"])
+    layers = len(meant.streams) - 1
+
+    def matches() -> Any:
+        distances = HeadDistances(meant, layers, 1)
+        distances.add(np.arange(2), np.full((2, layers, 1, 3, 3), 1 / 3))
+        return distances.matches(None)
+
+    usual = matches()
     nowhere = lambda program, head, stream, inside: np.zeros((2, 3, 3), bool)  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequences, "selected", nowhere)
-        found = match_heads(built, texts, seen)
-    assert all(h.distance < 1 for h in usual)
-    assert [(h.distance, h.matched, h.uniform) for h in found] == [(1.0, 1.0, 1.0)] * 2
+        found = matches()
+    assert all(h.distance == pytest.approx(2 / 3) == h.uniform == h.answering.distance for h in usual)
+    assert [(h.distance, h.matched, h.uniform, h.answering) for h in found] == [(1.0, 1.0, 1.0, None)] * 2
 
 
 def decoded(net: EncoderDecoder, given: Commands, i: int, layers: int) -> list[int]:
@@ -484,9 +646,11 @@ def test_the_papers_settings() -> None:
     assert counted.recipe == Recipe(400_000, 256, 1e-4, "adam")
     other_noise = studies["parity_sum_mod_2_intermediate_relative_noise"]
     assert (other_noise.mlp, other_noise.recipe) == (replace(counted.mlp, relative_noise=True), counted.recipe)
-    whole = studies["absolute_40_shared"]
-    assert whole.transformer == ParitySize(40, True, "absolute", 512, 2048, 6, 64, "BF16_BF16_F32", 20, 40)
-    assert whole.recipe == Recipe(50_000, 256, 5e-4, "adafactor", enough=1.0)
+    whole, scan = studies["absolute_40_shared"], studies["scan_16"]
+    assert whole.transformer == ParitySize(40, True, "absolute", 512, 2048, 6, 64, "BF16_BF16_F32", "buckets", 20, 40)
+    assert studies["absolute_8_shared"].recipe == Recipe(50_000, 256, 5e-4, "adafactor", enough=1.0)
+    assert whole.recipe == replace(studies["absolute_8_shared"].recipe, batch=128)
+    assert scan.recipe == Recipe(100_000, 128, 5e-4, "adafactor")  # takes all steps
 
 
 @pytest.mark.parametrize(
@@ -509,7 +673,10 @@ def test_a_study_is_written_whole(name: str, tmp_path: Path) -> None:
     assert set(curves["right by ones"]) == {str(k) for k in range(7)}
     assert len(curves["right by length"]["6"]) == 2
     gaps = json.loads((tmp_path / name / "gap.json").read_text())
-    gap = gaps["0"]["parity_sequential_relative"]
+    assert gaps["measured"] == {"version": 2, "texts": 8, "length": 3}
+    gap = gaps["seeds"]["0"]["parity_sequential_relative"]
+    assert gap["mark"] == "before the bits"
+    assert all((head["untrained"] is None) == (study.kind == "supervision") for head in gap["heads"])
     assert {head["head"] for head in gap["heads"]} == {"parity_left", "done_left"}
     # what is trained from traces takes the program's three layers for three bits, what is not has two of its own
     assert max(probe["layer"] for probe in gap["variables"]) == (2 if study.kind == "end_to_end" else 3)
@@ -692,7 +859,7 @@ def test_items_need_studies_that_exist() -> None:
 
 
 def write_result(folder: Path, name: str, shares: list[tuple[float, ...]], ended: str = "all steps") -> None:
-    study = sequence_studies("full")[name]
+    study = sequence_studies("full", {"enough": 1.0} if ended == "enough" else {})[name]
     (folder / "alta" / name).mkdir(parents=True)
     slices = ("test",) if study.kind == "scan" else study.task.tests
     rows = [dict(zip(("seed", *slices), (i, *s), strict=True)) for i, s in enumerate(shares)]
@@ -735,6 +902,51 @@ def test_results_stand_beside_the_printed_ones(tmp_path: Path) -> None:
     assert "### ALTA, Table 2: Trace supervision on parity" in document(tmp_path)
     with pytest.raises(ValueError, match="ALTA has no 'alta-table4' here"):
         alta_table("alta-table4", tmp_path)
+
+
+def test_what_was_trained_otherwise_is_not_compared(tmp_path: Path) -> None:
+    """Other seeds, an early end and other biases of distances are compared, and said."""
+    write_result(tmp_path, "relative_8", [(1.0, 0.3, 0.5)], ended="enough")
+    path = tmp_path / "alta/relative_8/config.json"
+    config = json.loads(path.read_text())
+
+    def verdicts(recipe: dict[str, Any], **size: Any) -> list[str]:
+        changed = {"recipe": config["recipe"] | recipe, "transformer": config["transformer"] | size}
+        write_json(path, config | changed)
+        return [line.verdict for line in alta_table("alta-table3", tmp_path).lines[:3]]
+
+    for other in ({"batch": 128}, {"learning_rate": 1e-3}, {"optimiser": "adam"}):
+        assert verdicts(other) == ["too small to compare"] * 3
+    assert verdicts({}, width=256) == ["too small to compare"] * 3
+    short, longer, _ = verdicts({"first_seed": 3})
+    assert (short, longer[:25]) == ("reproduced", "differs: one network each")
+    short, longer, _ = verdicts({}, distances="each")
+    assert short == "reproduced"
+    assert longer.startswith("differs: trained with a bias for each distance, not with T5's buckets; one network each")
+    went = alta_table("alta-table3", tmp_path).details[-1].rows[0][1]
+    assert went == "stopped after 7 steps at 100% on training data, a bias for each distance"
+    write_result(tmp_path, "scan_2", [(0.5,)], ended="enough")
+    early = alta_table("alta-table5", tmp_path).lines[0].verdict
+    assert early.startswith(
+        "differs: ended after 7 of 100000 steps, when all answers on training data were right; one "
+    )
+
+
+def test_results_from_before_a_setting_are_read_as_what_they_were() -> None:
+    planned = sequence_studies("full")
+    for name, distances in {"relative_8": "each", "scan_2": "each", "absolute_8": "buckets"}.items():
+        config = json.loads((RESULTS / "alta" / name / "config.json").read_text())
+        found = SequenceStudy.of({**config, "transformer": _without(config["transformer"], "distances")})
+        assert found.transformer.distances == distances
+        assert found.transformer == replace(planned[name].transformer, distances=distances)
+    for name in ("parity_sequential_relative", "absolute_8", "absolute_8_shared"):  # not to be trained again
+        config = json.loads((RESULTS / "alta" / name / "config.json").read_text())
+        older = _without({**config, "recipe": _without(config["recipe"], "clip")}, "split")
+        assert SequenceStudy.of(older) == planned[name]
+
+
+def _without(settings: dict[str, Any], name: str) -> dict[str, Any]:
+    return {k: v for k, v in settings.items() if k != name}
 
 
 def test_the_table_of_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -809,11 +1021,26 @@ def test_all_trainings_in_one_table(tmp_path: Path) -> None:
         "more ones": "50.0",
         "test of SCAN": "",
         "compared with": "one_program",
-        "nearest head (uniform)": "0.50 (0.88)",
-        "variables read (shuffled)": "0.50 (0.62)",  # the embedding is left out
+        "nearest head (untrained, uniform)": "0.50 (–, 0.88)",
+        "the same from the answering place": "",
+        "variables read (shuffled, most frequent)": "0.50 (0.62, 0.50)",  # the embedding is left out
+        "the same at the answering place": "",
+        "measured on": "64 texts at most: the old way",
     }
-    assert (rows[1]["compared with"], rows[1]["longer"], rows[1]["nearest head (uniform)"]) == ("other_program", "", "")
+    cells = ("compared with", "longer", "nearest head (untrained, uniform)")
+    assert [rows[1][cell] for cell in cells] == ["other_program", "", ""]
     assert (rows[2]["test of SCAN"], rows[2]["longer"]) == ("10.0", "")
+    there = {"accuracy": 0.75, "control": 0.5, "majority": 0.25}
+    gap["heads"] = [one | {"untrained": 0.5, "answering": one | {"untrained": 1.0}} for one in gap["heads"]]
+    gap["variables"] = [one | {"answering": there if one["layer"] == 1 else None} for one in gap["variables"]]
+    measured = {"version": 2, "texts": 1024, "length": 20}
+    now = {"measured": measured, "seeds": {"0": {"one_program": gap | {"mark": "before the bits"}}}}
+    write_json(tmp_path / "alta/relative_8/gap.json", now)
+    row = alta_table("alta-gap", tmp_path).details[0].rows[0]
+    assert row[-5:] == (
+        *("0.50 (0.50, 0.88)", "0.50 (1.00, 0.88)", "0.50 (0.62, 0.50)", "0.75 (0.50, 0.25)"),
+        "1024 texts of 20 bits, mark: before the bits",
+    )
     said = CliRunner().invoke(app, ["alta", "summary", "--folder", str(tmp_path)], env={"COLUMNS": "250"}).output
     assert "stopped after 7 steps" in said
     assert "test of SCAN" in said

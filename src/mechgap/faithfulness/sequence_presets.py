@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from mechgap.algorithms.inputs import nearest
+from mechgap.networks.transformer import EACH
 from mechgap.programs.tasks import Task, parity_task, scan_task
 from mechgap.training.config import parse_toml
 from mechgap.training.many import Recipe
@@ -36,6 +37,22 @@ class SequenceStudy:
     probed: ProbedSize | None = None
     transformer: ParitySize | ScanSize | None = None
     split: str | None = None
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> "SequenceStudy":
+        """The study of a config.json.
+
+        A setting that it lacks is younger, and has the default that does what was done without it; only distances had
+        a bias each before they had buckets.
+        """
+        given = {name: value for name, value in config.items() if value is not None}
+        kinds: dict[str, Any] = {"recipe": Recipe, "mlp": MlpSize, "probed": ProbedSize}
+        parts = {name: kind(**given[name]) for name, kind in kinds.items() if name in given}
+        if "transformer" in given:
+            before = {"distances": EACH} if given["transformer"]["positions"] == "relative" else {}
+            size: Any = ScanSize if given["kind"] == "scan" else ParitySize
+            parts["transformer"] = size(**before | given["transformer"])
+        return cls(**given | parts)
 
     @property
     def task(self) -> Task:

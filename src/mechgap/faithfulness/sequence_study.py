@@ -5,25 +5,30 @@ manifest.json   versions, device, date, times, steps, and whether these were all
 metrics.json    per seed: the share of right answers on every slice of the test set
 and of parity:
 curves.json     per seed: right answers by length and by number of ones, and the mean prediction by number of ones
-gap.json        per program and seed: its heads beside the nearest of the network, its variables read off every layer
+gap.json        how it was measured; per seed and program: its heads beside the nearest of the network, its variables
+                read off every layer
 """
 
 import json
+import random
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import combinations
+from math import comb
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
 from mechgap.compiler import compile as compile_program
 from mechgap.compiler.to_transformer import CompiledAlta
 from mechgap.faithfulness.sequence_presets import SequenceStudy
-from mechgap.faithfulness.sequences import match_heads, observe_transformer, probe_variables
+from mechgap.faithfulness.sequences import VERSION, measure_gap
 from mechgap.networks.transformer import Transformer
 from mechgap.programs import program as look_up
 from mechgap.programs.alta import AltaProgram
@@ -34,14 +39,14 @@ from mechgap.training.config import hashed_name
 from mechgap.training.manifest import made_with
 from mechgap.training.many import Trained
 from mechgap.training.sequences.end_to_end import ParitySize, predictions, train_parity
-from mechgap.training.sequences.probed import run_probed, train_probed
+from mechgap.training.sequences.probed import Probed, run_probed, train_probed
 from mechgap.training.sequences.scan import ScanSize, scan_right, train_scan
 from mechgap.training.sequences.supervise import supervise, vector_accuracy, with_mlp
 
-CONFIG, MANIFEST = "config.json", "manifest.json"
+CONFIG, MANIFEST, GAP = "config.json", "manifest.json", "gap.json"
 PROBED, RELATIVE = "_probed", "_relative_noise"  # end the names of studies of these kinds
 PROGRAMS = ("parity_sequential_relative", "parity_sum_mod_2")  # whose heads and variables are looked for
-MEASURED = 64  # texts on which the gap is measured, at most
+MEASURED = 1024  # texts on which the gap is measured, at most
 SCAN_TRAINED = 1000  # commands of the training set that are tested, too
 
 
@@ -88,10 +93,10 @@ def why_kept(study: SequenceStudy, folder: Path) -> str:
     """Why a study need not be run; empty where it must be. Full beats quick, and other settings are run anew."""
     if not (folder / MANIFEST).exists():
         return ""
-    found, meant = ({k: v for k, v in x.items() if v is not None} for x in (read_json(folder / CONFIG), asdict(study)))
-    if found == meant:
+    found = SequenceStudy.of(read_json(folder / CONFIG))
+    if found == study:
         return "finished before"
-    mine, theirs = (x["recipe"]["steps"] * x["recipe"]["seeds"] for x in (meant, found))
+    mine, theirs = (x.recipe.steps * x.recipe.seeds for x in (study, found))
     return f"{folder} holds a larger run, which is kept" if theirs > mine else ""
 
 
@@ -131,7 +136,8 @@ def _parity(study: SequenceStudy, task: Task, options: dict[str, Any]) -> tuple[
         "right by ones": _by(ones, right),
         "mean prediction by ones": _by(ones, found),
     }
-    return trained, metrics, {"curves.json": curves, "gap.json": gaps}
+    measured = {"version": VERSION, "texts": len(measured_texts(study.train_length)), "length": study.train_length}
+    return trained, metrics, {"curves.json": curves, GAP: {"measured": measured, "seeds": gaps}}
 
 
 Outcome = tuple[Trained, np.ndarray, dict[str, Any], dict[str, list[float]]]
@@ -149,7 +155,7 @@ def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dic
         network: CompiledAlta = replace(compiled, network=with_mlp(compiled.network, mlp))
         found.append([int(answer) for answer in answers(program, partial(_outputs, network, most), texts)])
         vectors.append(vector_accuracy(mlp, traces))
-        gaps[str(seed)] = {program.name: _gap(network.network, program, task)}
+        gaps[str(seed)] = {program.name: _gap(network.network, program, study.train_length)}
     return trained, np.array(found), gaps, {"vectors right": vectors}
 
 
@@ -169,7 +175,9 @@ def _probed(study: SequenceStudy, task: Task, texts: list[str], options: dict[st
         found.append([int(answer) for answer in answers(program, run, texts)])
         made = answers(program, run, task.train)
         known.append(float(np.mean([a == task.answer(text) for a, text in zip(made, task.train, strict=True)])))
-        gaps[str(seed)] = {program.name: _gap(model.network, program, task)}
+        untrained = Probed.init(program, study.probed, most, key=_seed_key(study, seed)).network
+        gap = _gap(model.network, program, study.train_length, untrained=untrained)
+        gaps[str(seed)] = {program.name: gap}
     return trained, np.array(found), gaps, {"training data": known}
 
 
@@ -182,8 +190,12 @@ def _end_to_end(study: SequenceStudy, task: Task, texts: list[str], options: dic
     gaps = {}
     for seed in range(study.recipe.seeds):
         net = jax.tree.map(lambda x, i=seed: x[i], trained.models)
+        untrained = study.transformer.transformer(_seed_key(study, seed))
         programs = {name: with_start(parity_program(name, study.train_length)) for name in PROGRAMS}
-        gaps[str(seed)] = {n: _gap(net, p, task, study.transformer.layers) for n, p in programs.items()}
+        gaps[str(seed)] = {
+            name: _gap(net, program, study.train_length, study.transformer.layers, untrained)
+            for name, program in programs.items()
+        }
     return trained, found, gaps, {"training data": (fresh == meant).mean(1).tolist()}
 
 
@@ -202,29 +214,59 @@ def with_start(program: AltaProgram) -> AltaProgram:
     return replace(program, text=look_up("parity_sequential_relative").text)
 
 
-def _gap(net: Transformer, program: AltaProgram, task: Task, layers: int | None = None) -> dict[str, Any]:
-    """Heads and variables, on texts of the training set that are as long as can be: all take as many layers.
+def _seed_key(study: SequenceStudy, seed: int) -> PRNGKeyArray:
+    """What `train_many` makes a network from."""
+    return jax.random.key(study.recipe.first_seed + seed)
+
+
+def _gap(
+    net: Transformer, program: AltaProgram, length: int, layers: int | None = None, untrained: Transformer | None = None
+) -> dict[str, Any]:
+    """Heads and variables, on texts as long as in training: all take as many layers.
 
     Args:
         layers: of the network; None where they are those of the program, one by one.
+        untrained: see `measure_gap`.
     """
-    texts = measured_texts(task)
+    texts = measured_texts(length)
     taken = int(program.interpret([program.encode(texts[0])]).layers[0])
-    seen = observe_transformer(net, program, texts, layers or taken)
-    return {
-        "heads": [asdict(match) for match in match_heads(program, texts, seen)],
-        "variables": [asdict(found) for found in probe_variables(program, texts, seen)],
-    }
+    return {"mark": _mark(program), **asdict(measure_gap(net, program, texts, layers or taken, untrained))}
 
 
-def measured_texts(task: Task) -> list[str]:
-    """Different texts of the training set that are as long as can be, of every number of ones.
+def read_gap(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """How the gap was measured, and what was found for every seed; the first version did not say how."""
+    found = read_json(folder / GAP)
+    return found.get("measured", {"version": 1}), found.get("seeds", found)
+
+
+def measured_texts(length: int) -> list[str]:
+    """Different texts of a length, of every number of ones as many, where there are, in their order.
 
     Every second one is what probes are tested on, so that none may occur twice.
     """
-    longest = max(len(text) for text in task.train)
-    known = list(dict.fromkeys(text for text in task.train if len(text) == longest))
-    return [known[i] for i in np.unique(np.linspace(0, len(known) - 1, MEASURED).astype(int))]
+    rng, left, found = random.Random(0), MEASURED, {}
+    for done, ones in enumerate(sorted(range(length + 1), key=lambda ones: comb(length, ones))):  # the rarest first
+        count = min(comb(length, ones), left // (length + 1 - done))
+        found[ones] = _different(rng, length, ones, count)
+        left -= count
+    return [text for ones in sorted(found) for text in found[ones]]
+
+
+def _different(rng: random.Random, length: int, ones: int, count: int) -> list[str]:
+    places: dict[tuple[int, ...], None] = {}
+    if comb(length, ones) <= 2 * count:  # most of them: drawing would find the same ones again and again
+        places = dict.fromkeys(rng.sample(list(combinations(range(length), ones)), count))
+    while len(places) < count:
+        places[tuple(sorted(rng.sample(range(length), ones)))] = None
+    return ["".join("01"[i in at] for i in range(length)) for at in places]
+
+
+def _mark(program: AltaProgram) -> str:
+    """Where the token stands that is no bit."""
+    without, with_one = program.encode("0"), program.encode("1")
+    if len(without) == 1:
+        return "none"
+    return "behind the bits" if without[0] != with_one[0] else "before the bits"
 
 
 def _by(group: np.ndarray, values: np.ndarray) -> dict[str, list[float]]:

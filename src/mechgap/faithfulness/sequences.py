@@ -1,25 +1,100 @@
 """The gap of Transformers: does a trained one attend where the program's heads look, and hold the program's variables?
 
 A program takes as many layers as it needs, a trained network as many as it has; layer l of L is compared with the layer
-of the program that stands at the same share of its execution.
+of the program that stands at the same share of its execution. Everything is measured at all places together, and at the
+answering place alone: the last one, where both are asked for the answer. A network is watched on some texts at a time,
+and what is found is added up, so that memory does not grow with the texts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 from scipy.optimize import linear_sum_assignment
 
 from mechgap.networks.transformer import Layer, Transformer, watch_layers
 from mechgap.programs.alta import AltaProgram
-from mechgap.programs.alta_interpreter import AltaTrace, batched, members_of, selected
+from mechgap.programs.alta_interpreter import Stream, batched, members_of, selected
 
+VERSION = 2  # of how the gap is measured
 RIDGE = 1e-2  # of a probe, per example
-FOLDS = 2  # a probe is fitted on every other text
+TOGETHER = 64  # texts that are watched at a time
+PLACES = ("everywhere", "answering")
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The head of a trained network that is nearest to one of the program.
+
+    Attributes:
+        distance: total variation per row, 0 to 1, over rows in which the program's head looks somewhere.
+        matched: the same when no head of the network may stand for two of the program.
+        uniform: of attention to all positions alike.
+        untrained: of the nearest head before training, since one of many is always near; None where heads are given.
+        layer, index: of the nearest head.
+    """
+
+    distance: float
+    matched: float
+    uniform: float
+    untrained: float | None
+    layer: int
+    index: int
+
+
+@dataclass(frozen=True)
+class HeadMatch(Nearest):
+    """How near a trained network comes to one head of the program, over all rows.
+
+    Attributes:
+        head: of the program.
+        answering: the same in the row of the answering place; None where the head looks nowhere from there.
+    """
+
+    head: str
+    answering: Nearest | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How well a linear map reads a variable off a layer, on other texts than it is fitted on.
+
+    Attributes:
+        accuracy: of the probe.
+        control: of a probe that is fitted and tested on the values of other texts, which texts have as a whole.
+        majority: of always saying the most frequent value.
+    """
+
+    accuracy: float
+    control: float
+    majority: float
+
+
+@dataclass(frozen=True)
+class VariableProbe(Reading):
+    """How well a variable of the program can be read, at all places by one map.
+
+    Attributes:
+        variable: of the program.
+        layer: after which layer of the network; 0 is the embedding.
+        answering: the same at the answering place, by a map of its own; None where it has but one value there.
+    """
+
+    variable: str
+    layer: int
+    answering: Reading | None
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Every head and every variable of a program beside a network."""
+
+    heads: list[HeadMatch]
+    variables: list[VariableProbe]
 
 
 @dataclass(frozen=True)
@@ -30,114 +105,206 @@ class Observed:
     attention: np.ndarray
 
 
-@dataclass(frozen=True)
-class HeadMatch:
-    """How near a trained network comes to one head of the program.
+def measure_gap(
+    net: Transformer, program: AltaProgram, texts: Sequence[str], layers: int, untrained: Transformer | None = None
+) -> Gap:
+    """Compare a network with a program.
 
-    Attributes:
-        head: of the program.
-        distance: total variation per row, 0 to 1, of the head of the network that is nearest, over rows in which the
-            program's head looks somewhere.
-        matched: the same when no head of the network may stand for two of the program.
-        uniform: of attention to all positions alike.
-        layer, index: of the nearest head.
+    Args:
+        net: trained, or compiled.
+        program: what it is compared with.
+        texts: all of one length; probes are fitted on every second one, and tested on the others.
+        layers: of the network.
+        untrained: the network before training; None where its heads were not trained.
     """
-
-    head: str
-    distance: float
-    matched: float
-    uniform: float
-    layer: int
-    index: int
-
-
-@dataclass(frozen=True)
-class VariableProbe:
-    """How well a variable of the program can be read off a layer by a linear map, on other texts than it is fitted on.
-
-    Attributes:
-        variable: of the program.
-        layer: after which layer of the network; 0 is the embedding.
-        accuracy: of the probe.
-        control: of a probe that is fitted and tested on shuffled values.
-        majority: of always saying the most frequent value.
-    """
-
-    variable: str
-    layer: int
-    accuracy: float
-    control: float
-    majority: float
+    meant = Meant.of(program, texts)
+    count = 0 if net.block.heads is None else net.block.heads.null.shape[-1]
+    heads, probes = HeadDistances(meant, layers, count), Probes(meant, layers + 1, net.tokens.shape[1])
+    for part in _parts(np.arange(0, len(texts), 2)):
+        seen = observe_transformer(net, meant.ids[part], layers)
+        heads.add(part, seen.attention)
+        probes.fit(part, seen.streams)
+    for part in _parts(np.arange(1, len(texts), 2)):
+        seen = observe_transformer(net, meant.ids[part], layers)
+        heads.add(part, seen.attention)
+        probes.test(part, seen.streams)
+    before = None
+    if untrained is not None:
+        before = HeadDistances(meant, layers, count)
+        for part in _parts(np.arange(len(texts))):
+            before.add(part, observe_transformer(untrained, meant.ids[part], layers).attention)
+    return Gap(heads.matches(before), probes.found())
 
 
-def observe_transformer(net: Transformer, program: AltaProgram, texts: Sequence[str], layers: int) -> Observed:
-    """Run a trained network on texts and keep its streams and attention."""
-    ids, lengths = batched(program, [program.encode(text) for text in texts])
-    start, seen = _observe(net, jnp.asarray(ids), jnp.asarray(lengths), layers)
+def observe_transformer(net: Transformer, ids: Int[np.ndarray, "texts length"], layers: int) -> Observed:
+    """Run a network on texts and keep its streams and attention."""
+    start, seen = _observe(net, jnp.asarray(ids), layers)
     streams = np.concatenate([np.asarray(start)[:, None], np.asarray(seen.stream)], axis=1)
     return Observed(streams, np.asarray(seen.attention))
 
 
-def match_heads(program: AltaProgram, texts: Sequence[str], seen: Observed) -> list[HeadMatch]:
-    """Every head of the program beside the nearest head of the network."""
-    trace, inside = _meant(program, texts)
-    layers, heads = seen.attention.shape[1:3]
-    costs, flat = np.ones((len(program.heads), layers * heads)), np.ones((len(program.heads), layers))
-    for i, head in enumerate(program.heads):
+@dataclass(frozen=True)
+class Meant:
+    """What a program does on texts of one length.
+
+    Attributes:
+        ids: [texts, L].
+        streams: before the first layer, then after every layer.
+    """
+
+    program: AltaProgram
+    ids: np.ndarray
+    streams: tuple[Stream, ...]
+
+    @classmethod
+    def of(cls, program: AltaProgram, texts: Sequence[str]) -> "Meant":
+        """Run a program."""
+        given = [program.encode(text) for text in texts]
+        ids, lengths = batched(program, given)
+        if len(np.unique(lengths)) > 1:
+            raise ValueError(f"The gap is measured on texts of one length; got {lengths.min()} to {lengths.max()}.")
+        return cls(program, ids, program.interpret(given).streams)
+
+
+class HeadDistances:
+    """The distance of every head of a program from every head of a network, added up text by text."""
+
+    def __init__(self, meant: Meant, layers: int, heads: int) -> None:
+        self.meant = meant
+        counted = (len(PLACES), len(meant.program.heads), layers)
+        self.far, self.flat, self.rows = np.zeros((*counted, heads)), np.zeros(counted), np.zeros(counted)
+
+    def add(self, part: np.ndarray, attention: Float[np.ndarray, "texts layers heads l l"]) -> None:
+        """What a network did on those texts."""
+        program, layers = self.meant.program, attention.shape[1]
+        inside = np.ones((len(part), attention.shape[-1]), bool)
+        last = np.arange(attention.shape[-1]) == attention.shape[-1] - 1
         for layer in range(layers):
-            stream = trace.streams[_at(layer, layers, len(trace.attended))]
-            chosen = selected(program, head, stream, inside)
-            rows = inside & chosen.any(-1)
-            if not rows.any():
-                flat[i, layer] = np.nan  # it looks nowhere: no head of this layer is near it, or far
-                continue
-            star = chosen / np.maximum(chosen.sum(-1, keepdims=True), 1)
-            own = seen.attention[:, layer]
-            far = 0.5 * np.abs(own - star[:, None]).sum(-1)  # [texts, heads, L]
-            costs[i, layer * heads : (layer + 1) * heads] = _mean(far, rows[:, None])
-            alike = inside[:, None, :] / inside.sum(-1)[:, None, None]
-            flat[i, layer] = _mean(0.5 * np.abs(alike - star).sum(-1)[:, None], rows[:, None])[0]
-    one_each = dict(zip(*linear_sum_assignment(costs), strict=True))
-    found = []
-    for i, head in enumerate(program.heads):
-        best = int(np.argmin(costs[i]))
-        matched = float(costs[i, one_each[i]]) if i in one_each else 1.0
-        uniform = float(np.nanmean(flat[i])) if np.isfinite(flat[i]).any() else 1.0
-        found.append(HeadMatch(head.name, float(costs[i, best]), matched, uniform, best // heads, best % heads))
-    return found
+            before = self.meant.streams[_at(layer, layers, len(self.meant.streams) - 1)]
+            stream = {name: values[part] for name, values in before.items()}
+            for i, head in enumerate(program.heads):
+                chosen = selected(program, head, stream, inside)
+                looks = chosen.any(-1)  # [texts, L]
+                star = chosen / np.maximum(chosen.sum(-1, keepdims=True), 1)
+                rows = np.stack([looks, looks & last]).astype(float)  # [places, texts, L]
+                far = 0.5 * np.abs(attention[:, layer] - star[:, None]).sum(-1)  # [texts, heads, L]
+                flat = 0.5 * np.abs(1 / attention.shape[-1] - star).sum(-1)
+                self.far[:, i, layer] += np.einsum("ptl,thl->ph", rows, far)
+                self.flat[:, i, layer] += np.einsum("ptl,tl->p", rows, flat)
+                self.rows[:, i, layer] += rows.sum((1, 2))
+
+    def matches(self, untrained: "HeadDistances | None") -> list[HeadMatch]:
+        """Every head of the program beside the nearest of the network; a head that looks nowhere is near to none."""
+        everywhere, answering = (self._nearest(place, untrained) for place in range(len(PLACES)))
+        looks = self.rows[1].any(-1)  # [heads of the program]
+        return [
+            HeadMatch(**vars(everywhere[i]), head=head.name, answering=answering[i] if looks[i] else None)
+            for i, head in enumerate(self.meant.program.heads)
+        ]
+
+    def _nearest(self, place: int, untrained: "HeadDistances | None") -> list[Nearest]:
+        costs, heads = self._costs(place), self.far.shape[-1]
+        before = None if untrained is None else untrained._costs(place).min(1)
+        one_each = dict(zip(*linear_sum_assignment(costs), strict=True))
+        found = []
+        for i, (flat, rows) in enumerate(zip(self.flat[place], self.rows[place], strict=True)):
+            best = int(np.argmin(costs[i]))
+            found.append(
+                Nearest(
+                    distance=float(costs[i, best]),
+                    matched=float(costs[i, one_each[i]]) if i in one_each else 1.0,
+                    uniform=float(np.mean((flat / np.maximum(rows, 1))[rows > 0])) if rows.any() else 1.0,
+                    untrained=None if before is None else float(before[i]),
+                    layer=best // heads,
+                    index=best % heads,
+                )
+            )
+        return found
+
+    def _costs(self, place: int) -> Float[np.ndarray, "heads all"]:
+        """The mean distance; 1 in layers where the program's head looks nowhere."""
+        rows = self.rows[place][..., None]
+        costs = np.where(rows > 0, self.far[place] / np.maximum(rows, 1), 1.0)
+        return costs.reshape(len(costs), -1)
 
 
-def probe_variables(program: AltaProgram, texts: Sequence[str], seen: Observed, seed: int = 0) -> list[VariableProbe]:
-    """Read every variable of the program off every layer of the network, by ridge regression to its values."""
-    trace, inside = _meant(program, texts)
-    layers, rng, found = seen.streams.shape[1], np.random.default_rng(seed), []
-    fitted = np.broadcast_to(np.arange(len(texts))[:, None] % FOLDS == 0, inside.shape)[inside]
-    for layer in range(layers):
-        stream = trace.streams[_at(layer, layers, len(trace.streams))]
-        x = seen.streams[:, layer][inside]
-        x = (x - x[fitted].mean(0)) / (x[fitted].std(0) + 1e-6)
-        x = np.concatenate([x, np.ones((len(x), 1))], axis=1)
-        for variable in program.variables:
-            y = members_of(variable, stream[variable.name])[inside]
-            if len(np.unique(y)) < 2:
-                continue  # nothing to read
-            majority = float(np.mean(y[~fitted] == np.bincount(y[fitted]).argmax()))
-            shuffled = rng.permutation(y)
-            own, control = (_probe(x[fitted], z[fitted], x[~fitted], z[~fitted]) for z in (y, shuffled))
-            found.append(VariableProbe(variable.name, layer, own, control, majority))
-    return found
+class Probes:
+    """Ridge regression from every layer of a network to every variable of a program, from sums over texts.
+
+    First all texts to be fitted are given, then those to be tested on.
+    """
+
+    def __init__(self, meant: Meant, layers: int, width: int, seed: int = 0) -> None:
+        self.variables = meant.program.variables
+        at = [meant.streams[_at(layer, layers, len(meant.streams))] for layer in range(layers)]
+        self.values = [[members_of(v, stream[v.name]) for v in self.variables] for stream in at]  # each [texts, L]
+        self.other = np.random.default_rng(seed).permutation(len(meant.ids))  # whose values a text has in the control
+        self.sizes = [int(max(values[i].max() for values in self.values)) + 1 for i in range(len(self.variables))]
+        self.moments = np.zeros((len(PLACES), layers, width + 1, width + 1))
+        self.wanted = np.zeros((len(PLACES), layers, width + 1, 2 * sum(self.sizes)))  # own values, then the control's
+        self.weights: np.ndarray | None = None
+        self.right = np.zeros((len(PLACES), layers, len(self.variables), 3))  # as the fields of `Reading`
+        self.tested = np.zeros(len(PLACES))
+
+    def fit(self, part: np.ndarray, streams: Float[np.ndarray, "texts layers l d"]) -> None:
+        """Texts to be fitted."""
+        for layer, place, x, values in self._examples(part, streams):
+            both = [np.eye(size)[v] for own in values for v, size in zip(own, self.sizes, strict=True)]
+            self.moments[place, layer] += x.T @ x
+            self.wanted[place, layer] += x.T @ np.concatenate(both, axis=1)
+
+    def test(self, part: np.ndarray, streams: Float[np.ndarray, "texts layers l d"]) -> None:
+        """Texts to be tested on."""
+        if self.weights is None:
+            sums = zip(self.moments, self.wanted, strict=True)
+            self.weights = np.array([[_ridge(*of_layer) for of_layer in zip(*both, strict=True)] for both in sums])
+        ends = np.cumsum([*self.sizes, *self.sizes])[:-1]
+        for layer, place, x, (own, control) in self._examples(part, streams):
+            said = [scores.argmax(1) for scores in np.split(x @ self.weights[place, layer], ends, axis=1)]
+            counts = np.split(self.wanted[place, layer, -1], ends)  # how often every value was there to be fitted
+            for i, (meant, shuffled) in enumerate(zip(own, control, strict=True)):
+                guesses = (said[i] == meant, said[len(own) + i] == shuffled, meant == counts[i].argmax())
+                self.right[place, layer, i] += [guess.sum() for guess in guesses]
+            self.tested[place] += len(x) if layer == 0 else 0
+
+    def found(self) -> list[VariableProbe]:
+        """Variables that have several values after a layer, layer by layer."""
+        everywhere, answering = (self.right[i] / max(self.tested[i], 1) for i in range(len(PLACES)))
+        return [
+            VariableProbe(
+                **vars(Reading(*everywhere[layer, i].tolist())),
+                variable=variable.name,
+                layer=layer,
+                answering=Reading(*answering[layer, i].tolist()) if np.ptp(values[i][:, -1]) else None,
+            )
+            for layer, values in enumerate(self.values)
+            for i, variable in enumerate(self.variables)
+            if np.ptp(values[i])
+        ]
+
+    def _examples(
+        self, part: np.ndarray, streams: np.ndarray
+    ) -> Iterator[tuple[int, int, np.ndarray, list[list[np.ndarray]]]]:
+        """(layer, place, vectors and a 1 [examples, d + 1], values of own texts and of others [2][variables])."""
+        for layer in range(streams.shape[1]):
+            for place, where in enumerate((slice(None), slice(-1, None))):
+                x = streams[:, layer, where].reshape(-1, streams.shape[-1]).astype(float)
+                values = [[v[texts, where].ravel() for v in self.values[layer]] for texts in (part, self.other[part])]
+                yield layer, place, np.concatenate([x, np.ones((len(x), 1))], axis=1), values
 
 
-def _probe(x: np.ndarray, y: np.ndarray, new: np.ndarray, wanted: np.ndarray) -> float:
-    classes = int(max(y.max(), wanted.max())) + 1
-    gram = x.T @ x + RIDGE * len(x) * np.eye(x.shape[1])
-    weights = np.linalg.solve(gram, x.T @ np.eye(classes)[y])
-    return float(np.mean(np.argmax(new @ weights, axis=1) == wanted))
+def _ridge(moments: Float[np.ndarray, "d d"], wanted: Float[np.ndarray, "d y"]) -> Float[np.ndarray, "d y"]:
+    """Weights from sums of x xᵀ and x yᵀ, the last of x being 1; the ridge is on x less its mean, by its deviation."""
+    count, mean = moments[-1, -1], moments[-1, :-1] / moments[-1, -1]
+    variance = np.maximum(np.diagonal(moments)[:-1] / count - mean**2, 0)
+    change = np.diag([*1 / (np.sqrt(variance) + 1e-6), 1.0])
+    change[-1, :-1] = -mean * np.diagonal(change)[:-1]
+    gram = change.T @ moments @ change + RIDGE * count * np.eye(len(moments))
+    return change @ np.linalg.solve(gram, change.T @ wanted)
 
 
-def _meant(program: AltaProgram, texts: Sequence[str]) -> tuple[AltaTrace, np.ndarray]:
-    trace = program.interpret([program.encode(text) for text in texts])
-    return trace, np.arange(trace.streams[0][program.output].shape[1]) < trace.lengths[:, None]
+def _parts(texts: np.ndarray) -> list[np.ndarray]:
+    return [texts[start : start + TOGETHER] for start in range(0, len(texts), TOGETHER)]
 
 
 def _at(layer: int, layers: int, steps: int) -> int:
@@ -145,11 +312,7 @@ def _at(layer: int, layers: int, steps: int) -> int:
     return round(layer * (steps - 1) / max(layers - 1, 1))
 
 
-def _mean(values: np.ndarray, where: np.ndarray) -> Float[np.ndarray, " heads"]:
-    where = np.broadcast_to(where, values.shape)
-    return np.where(where, values, 0).sum((0, 2)) / where.sum((0, 2))
-
-
 @eqx.filter_jit
-def _observe(net: Transformer, ids: Array, lengths: Array, layers: int) -> tuple[Array, Layer]:
-    return jax.vmap(net.embed)(ids), jax.vmap(lambda i, n: watch_layers(net, i, n, layers=layers))(ids, lengths)
+def _observe(net: Transformer, ids: Array, layers: int) -> tuple[Array, Layer]:
+    length = jnp.array(ids.shape[1])
+    return jax.vmap(net.embed)(ids), jax.vmap(lambda i: watch_layers(net, i, length, layers=layers))(ids)

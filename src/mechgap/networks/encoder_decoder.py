@@ -16,9 +16,11 @@ from mechgap.networks.transformer import (
     TransformerConfig,
     TransformerSize,
     attend,
+    by_distance,
     init_heads,
     init_mlp,
     run_layers,
+    straight_layers,
 )
 
 
@@ -50,18 +52,18 @@ class EncoderDecoder(eqx.Module):
 
     @classmethod
     def init(
-        cls, size: TransformerSize, config: TransformerConfig, span: int, *, key: PRNGKeyArray
+        cls, size: TransformerSize, config: TransformerConfig, biases: int, *, key: PRNGKeyArray
     ) -> "EncoderDecoder":
         """Random weights.
 
         Args:
-            size: of both stacks; its positions and span are the encoder's.
+            size: of both stacks; its positions and biases are the encoder's.
             config: of both.
-            span: the largest distance with a bias of its own, in the decoder.
+            biases: of distances, in the decoder.
             key: a JAX key.
         """
         encoder_key, token_key, block_key, output_key = jax.random.split(key, 4)
-        make = partial(_init_block, size, span)
+        make = partial(_init_block, size, biases)
         keys = block_key if config.shared else jax.random.split(block_key, size.layers)
         return cls(
             encoder=Transformer.init(size, config, key=encoder_key),
@@ -90,23 +92,24 @@ class EncoderDecoder(eqx.Module):
             return self._layer(self.block if block is None else block, x, source, before, inside), None
 
         blocks = None if self.config.shared else self.block
-        x, _ = jax.lax.scan(advance, self.tokens[written], blocks, length=layers)
+        x, _ = jax.lax.scan(advance, self.tokens[written], blocks, length=layers, unroll=straight_layers(layers))
         return self.output(self.norm(x))
 
     def _layer(
         self, block: DecoderBlock, x: Array, source: Array, before: Bool[Array, "n n"], inside: Bool[Array, "n m"]
     ) -> Array:
         first, second, third = block.norms
-        x = x + attend(block.own, first(x), first(x), before)[0]
+        bias = by_distance(block.own.relative, len(x), self.config.distances, causal=True)
+        x = x + attend(block.own, first(x), first(x), before, bias)[0]
         x = x + attend(block.other, second(x), source, inside)[0]
         return x + block.mlp[1](ACTIVATIONS[self.config.activation](block.mlp[0](third(x))))
 
 
-def _init_block(size: TransformerSize, span: int, key: PRNGKeyArray) -> DecoderBlock:
+def _init_block(size: TransformerSize, biases: int, key: PRNGKeyArray) -> DecoderBlock:
     own, other, mlp = jax.random.split(key, 3)
     return DecoderBlock(
-        own=init_heads(replace(size, span=span), key=own),
-        other=init_heads(replace(size, span=0), key=other),
+        own=init_heads(replace(size, biases=biases), key=own),
+        other=init_heads(replace(size, biases=1), key=other),
         mlp=init_mlp(size, key=mlp),
         norms=(LayerNorm.init(size.width), LayerNorm.init(size.width), LayerNorm.init(size.width)),
     )

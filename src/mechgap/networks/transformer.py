@@ -17,11 +17,14 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from mechgap.networks.layers import AnyLinear, LayerNorm, Linear
 
 NEVER = -1e9  # the logit of what must not be looked at
+EACH, BUCKETS = "each", "buckets"  # what shares a bias: nothing up to a span; or what shares a bucket of T5's
+T5_BUCKETS, T5_FURTHEST = 32, 128  # beyond the second, all distances are in one bucket
 UNROLLED = 8  # layers that are straight-line code on an accelerator: small kernels wait for their launch otherwise
 
 
@@ -34,12 +37,14 @@ class TransformerConfig:
         shared: all layers share one block.
         precision: of matrix products; None for JAX's default.
         activation: of the MLP, see `ACTIVATIONS`.
+        distances: `EACH` or `BUCKETS`, see `places_of_distances`.
     """
 
     causal: bool = False
     shared: bool = True
     precision: str | None = None
     activation: str = "clipped"
+    distances: str = EACH
 
 
 class Heads(eqx.Module):
@@ -47,8 +52,7 @@ class Heads(eqx.Module):
 
     Attributes:
         query, key, value, out: per head, from and to the residual stream.
-        relative: per head, what is added to the logit at each distance key - query from -span to span; beyond, the ends
-            count.
+        relative: per head, what is added to the logit, by the place that a distance has in it.
         null: per head, the logit of a slot that is always there and adds nothing to the stream.
     """
 
@@ -56,7 +60,7 @@ class Heads(eqx.Module):
     key: Float[Array, "*layers heads d k"]
     value: Float[Array, "*layers heads d m"]
     out: Float[Array, "*layers heads m d"]
-    relative: Float[Array, "*layers heads distances"]
+    relative: Float[Array, "*layers heads biases"]
     null: Float[Array, "*layers heads"]
 
 
@@ -127,7 +131,8 @@ class Transformer(eqx.Module):
             if block.heads is not None:
                 seen, here = before_attention(x), jnp.arange(len(x))
                 allowed = inside[None, :] & ((here[None, :] <= here[:, None]) if self.config.causal else True)
-                added, attention = attend(block.heads, seen, seen, jnp.broadcast_to(allowed, (len(x), len(x))))
+                bias = by_distance(block.heads.relative, len(x), self.config.distances, self.config.causal)
+                added, attention = attend(block.heads, seen, seen, jnp.broadcast_to(allowed, (len(x), len(x))), bias)
                 attended = x + added
             hidden = before_mlp(attended)
             for i, layer in enumerate(block.mlp):
@@ -142,11 +147,18 @@ class Transformer(eqx.Module):
 
 
 def attend(
-    heads: Heads, x: Float[Array, "length d"], source: Float[Array, "sources d"], allowed: Bool[Array, "length sources"]
+    heads: Heads,
+    x: Float[Array, "length d"],
+    source: Float[Array, "sources d"],
+    allowed: Bool[Array, "length sources"],
+    bias: Float[Array, "heads length sources"] | float = 0.0,
 ) -> tuple[Float[Array, "length d"], Float[Array, "heads length sources"]]:
-    """What all heads add to a stream that looks at a source (itself, or another one), and their attention."""
+    """What all heads add to a stream that looks at a source (itself, or another one), and their attention.
+
+    Nothing but what is allowed is looked at; the bias is added to the logits.
+    """
     query, key = jnp.einsum("ld,hdk->hlk", x, heads.query), jnp.einsum("ld,hdk->hlk", source, heads.key)
-    logits = jnp.einsum("hik,hjk->hij", query, key) + by_distance(heads.relative, len(x), len(source))
+    logits = jnp.einsum("hik,hjk->hij", query, key) + bias
     logits = jnp.where(allowed, logits, NEVER)
     null = jnp.broadcast_to(heads.null[:, None, None], (*logits.shape[:2], 1))
     attention = jax.nn.softmax(jnp.concatenate([logits, null], axis=-1), axis=-1)[..., :-1]
@@ -165,7 +177,7 @@ class TransformerSize:
         heads, head_width: of attention.
         layers: how many blocks, where they are not shared.
         positions: how many embeddings of positions; None for none.
-        span: the largest distance with a bias of its own; 0 for no relative positions.
+        biases: of distances, per head; a single one is for all distances, and stays 0.
     """
 
     inputs: int
@@ -176,7 +188,7 @@ class TransformerSize:
     head_width: int
     layers: int
     positions: int | None = None
-    span: int = 0
+    biases: int = 1
 
 
 def init_block(size: TransformerSize, key: PRNGKeyArray) -> Block:
@@ -200,8 +212,7 @@ def init_heads(size: TransformerSize, *, key: PRNGKeyArray) -> Heads:
         name: spread * jax.random.normal(one, (h, k, d) if name == "out" else (h, d, k))
         for one, (name, spread) in zip(keys, spreads.items(), strict=True)
     }
-    distances = 2 * size.span + 1
-    relative = jax.random.normal(distance_key, (h, distances)) * math.sqrt(2 / (h + distances)) * (size.span > 0)
+    relative = jax.random.normal(distance_key, (h, size.biases)) * math.sqrt(2 / (h + size.biases)) * (size.biases > 1)
     return Heads(**weights, relative=relative, null=jnp.full(h, NEVER))
 
 
@@ -294,9 +305,13 @@ def _scanned(
         seen = net.layer(net.block if block is None else block, x, inside)
         return seen.stream, keep(seen)
 
-    straight = 1 if jax.default_backend() == "cpu" else min(layers, UNROLLED)
     blocks = None if net.config.shared else net.block
-    return jax.lax.scan(advance, net.embed(ids), blocks, length=layers, unroll=straight)
+    return jax.lax.scan(advance, net.embed(ids), blocks, length=layers, unroll=straight_layers(layers))
+
+
+def straight_layers(layers: int) -> int:
+    """How many of so many layers are straight-line code."""
+    return 1 if jax.default_backend() == "cpu" else min(layers, UNROLLED)
 
 
 def room_for(size: int) -> int:
@@ -317,9 +332,33 @@ def _unchanged(x: Array) -> Array:
 
 
 def by_distance(
-    relative: Float[Array, "heads distances"], length: int, sources: int | None = None
-) -> Float[Array, "heads length sources"]:
-    """What is added to the logits, by query and key."""
-    span = (relative.shape[-1] - 1) // 2
-    distance = jnp.arange(length if sources is None else sources)[None, :] - jnp.arange(length)[:, None]
-    return relative[:, jnp.clip(distance, -span, span) + span]
+    relative: Float[Array, "heads biases"], length: int, distances: str = EACH, causal: bool = False
+) -> Float[Array, "heads length length"]:
+    """What is added to the logits, by query and key; arguments as for `places_of_distances`."""
+    distance = np.arange(length)[None, :] - np.arange(length)[:, None]
+    return relative[:, places_of_distances(distance, relative.shape[-1], distances, causal)]
+
+
+def places_of_distances(
+    distance: Int[np.ndarray, "*shape"], biases: int, distances: str, causal: bool
+) -> Int[np.ndarray, "*shape"]:
+    """Which of a head's biases is added at a distance key - query.
+
+    Args:
+        distance: any.
+        biases: how many there are; a single one is for all distances.
+        distances: `EACH`: from -span to span in order, and the ends count beyond. `BUCKETS`, as in T5 (Raffel et al.
+            2020): half of the biases are for keys behind the query; of each half, the first half are for one distance
+            each, and the others for ranges that grow in proportion up to `T5_FURTHEST`.
+        causal: with buckets, all biases are for the query's own place and keys before it.
+    """
+    if distances == EACH or biases == 1:
+        span = (biases - 1) // 2
+        return np.clip(distance, -span, span) + span
+    buckets = biases if causal else biases // 2
+    far = np.maximum(-distance, 0) if causal else np.abs(distance)
+    exact = buckets // 2
+    # What begins a bucket must not be rounded into the one before it
+    share = np.log(np.maximum(far, 1) / exact + np.finfo(np.float32).eps) / np.log(T5_FURTHEST / exact)
+    place = np.where(far < exact, far, np.minimum(exact + (share * (buckets - exact)).astype(int), buckets - 1))
+    return place if causal else place + buckets * (distance > 0)

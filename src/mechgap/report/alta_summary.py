@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mechgap.faithfulness.sequence_presets import sequence_studies
+from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
+from mechgap.faithfulness.sequence_study import GAP, read_gap
+from mechgap.faithfulness.sequences import VERSION
+from mechgap.networks.transformer import EACH
 from mechgap.report.paper.verdicts import Details
 from mechgap.training.checkpoint import read_json
 from mechgap.training.many import ENOUGH
@@ -32,18 +35,22 @@ def finished(place: Path, names: Iterable[str] | None = None) -> list[str]:
 def study_table(folders: Iterable[Path]) -> Details:
     """Right answers, how well they generalise, and the gap; a line per study and program that it is compared with."""
     header = ("study", "learns from", "networks", "training", *SLICES.values())
-    header += ("compared with", "nearest head (uniform)", "variables read (shuffled)")
+    header += ("compared with", "nearest head (untrained, uniform)", "the same from the answering place")
+    header += ("variables read (shuffled, most frequent)", "the same at the answering place", "measured on")
     rows = [row for folder in folders for row in _study_rows(folder)]
     return Details("All trainings: right answers in percent, and the gap to a program", header, tuple(rows))
 
 
 def how_training_went(folder: Path) -> str:
-    """How many steps were taken, and why no more."""
-    manifest, recipe = read_json(folder / "manifest.json"), read_json(folder / "config.json")["recipe"]
+    """How many steps were taken, and why no more; and whether distances had other biases than now."""
+    manifest, study = read_json(folder / "manifest.json"), SequenceStudy.of(read_json(folder / "config.json"))
+    size, recipe = study.transformer, study.recipe
+    exact = ", a bias for each distance" if size is not None and size.distances == EACH else ""
     if manifest.get("ended") == ENOUGH:
-        return f"stopped after {manifest['steps']} steps at {recipe['enough']:.0%} on training data"
-    planned = "" if manifest["steps"] == recipe["steps"] else f" of {recipe['steps']}"
-    return f"{manifest['steps']}{planned} steps"
+        assert recipe.enough is not None
+        return f"stopped after {manifest['steps']} steps at {recipe.enough:.0%} on training data{exact}"
+    planned = "" if manifest["steps"] == recipe.steps else f" of {recipe.steps}"
+    return f"{manifest['steps']}{planned} steps{exact}"
 
 
 def simplicity_table(labels: Mapping[str, str], found: Mapping[str, Any]) -> Details:
@@ -72,14 +79,17 @@ def _study_rows(folder: Path) -> list[tuple[str, ...]]:
     names = [next((name for name in metrics[0] if name.startswith(begin)), None) for begin in SLICES]
     shares = ["" if name is None else percent([seed[name] for seed in metrics]) for name in names]
     known = (folder.name, LEARNS_FROM[kind], str(len(metrics)), how_training_went(folder), *shares)
-    seeds = list(read_json(folder / "gap.json").values()) if (folder / "gap.json").exists() else []
-    if not seeds:
-        return [(*known, "", "", "")]
-    again = (folder.name, *[""] * (len(known) - 1))
-    return [
-        (*(again if i else known), program, _heads([s[program] for s in seeds]), _read([s[program] for s in seeds]))
-        for i, program in enumerate(seeds[0])
-    ]
+    if not (folder / GAP).exists():
+        return [(*known, *[""] * 6)]
+    measured, of_seeds = read_gap(folder)
+    again, rows = (folder.name, *[""] * (len(known) - 1)), []
+    for i, program in enumerate(next(iter(of_seeds.values()))):
+        gaps = [seed[program] for seed in of_seeds.values()]
+        heads = [head for gap in gaps for head in gap["heads"]]
+        probes = [p for gap in gaps for p in gap["variables"] if p["layer"] > 0]  # an embedding shows only the input
+        cells = (_heads(heads), _heads(_answering(heads)), _read(probes), _read(_answering(probes)))
+        rows.append((*(again if i else known), program, *cells, _measured_on(measured, gaps[0])))
+    return rows
 
 
 def percent(shares: Sequence[float]) -> str:
@@ -88,20 +98,36 @@ def percent(shares: Sequence[float]) -> str:
     return f"{values.mean():.1f}" + (f" ± {values.std(ddof=1):.1f}" if len(values) > 1 else "")
 
 
-def _heads(gaps: Sequence[Mapping[str, Any]]) -> str:
-    """The mean distance of the program's heads from the nearest of the network, and from uniform attention."""
-    heads = [head for gap in gaps for head in gap["heads"]]
-    if not heads:
-        return ""
-    return f"{np.mean([h['distance'] for h in heads]):.2f} ({np.mean([h['uniform'] for h in heads]):.2f})"
+def _heads(heads: Sequence[Mapping[str, Any]]) -> str:
+    """The mean distance of the nearest heads, of the nearest before training, and of uniform ones."""
+    return _means(heads, "distance", "untrained", "uniform")
 
 
-def _read(gaps: Sequence[Mapping[str, Any]]) -> str:
-    """How well variables, and shuffled ones, are read off the layers; the mean. An embedding shows only the input."""
-    found = [probe for gap in gaps for probe in gap["variables"] if probe["layer"] > 0]
+def _read(probes: Sequence[Mapping[str, Any]]) -> str:
+    """How often variables, shuffled ones, and the most frequent value are right; the mean over layers."""
+    return _means(probes, "accuracy", "control", "majority")
+
+
+def _means(found: Sequence[Mapping[str, Any]], first: str, *others: str) -> str:
+    """The mean of one measure, and those of others in brackets; a dash where it was not measured."""
     if not found:
         return ""
-    return f"{np.mean([p['accuracy'] for p in found]):.2f} ({np.mean([p['control'] for p in found]):.2f})"
+    means = [
+        "–" if any(one.get(name) is None for one in found) else f"{np.mean([one[name] for one in found]):.2f}"
+        for name in (first, *others)
+    ]
+    return f"{means[0]} ({', '.join(means[1:])})"
+
+
+def _answering(found: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The same at the answering place, where it was measured."""
+    return [one["answering"] for one in found if one.get("answering") is not None]
+
+
+def _measured_on(measured: Mapping[str, Any], gap: Mapping[str, Any]) -> str:
+    if measured["version"] < VERSION:
+        return "64 texts at most: the old way"
+    return f"{measured['texts']} texts of {measured['length']} bits, mark: {gap['mark']}"
 
 
 def _scale(number: int) -> str:

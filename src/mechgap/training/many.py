@@ -20,7 +20,10 @@ from mechgap.training.progress import Watch
 FORMAT, FILE = "mechgap.training.state/1", "state.safetensors"
 CHECKPOINT_SECONDS = 60.0
 ALL_STEPS, ENOUGH = "all steps", "enough"  # how a training ends
-OPTIMISERS = {"adam": optax.adam, "adafactor": lambda rate: optax.adafactor(rate, min_dim_size_to_factor=32)}
+# Adafactor factors second moments over the two largest axes. Stacked layers are an axis, too, which must not be one of
+# these: up to 63 layers are shorter than 64, what the axes of a matrix are at least (heads of width 64 are).
+FACTORED_FROM = 64
+OPTIMISERS = {"adam": optax.adam, "adafactor": lambda rate: optax.adafactor(rate, min_dim_size_to_factor=FACTORED_FROM)}
 
 
 @dataclass(frozen=True)

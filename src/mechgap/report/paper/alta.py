@@ -1,7 +1,7 @@
 """The tables and figures of ALTA on learnability: what the paper prints, and what ours come to."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -18,6 +18,7 @@ from mechgap.faithfulness.sequence_presets import (
     sequence_studies,
 )
 from mechgap.faithfulness.sequence_study import run_missing
+from mechgap.networks.transformer import EACH
 from mechgap.programs import program
 from mechgap.programs.tasks import published_file, task_of
 from mechgap.report.alta_minimal import generalisation
@@ -139,9 +140,10 @@ def _row(row: Mapping[str, Any], place: Path) -> list[Line]:
         labels = [f"{row['label']}, {name}" for name in slices]
         verdict = NEVER if has_data(planned) else NO_DATA
         return [Line(x, f"{paper}", verdict=verdict) for x, paper in zip(labels, printed, strict=True)]
-    metrics, config = read_json(folder / "metrics.json"), read_json(folder / "config.json")
-    same = all(config[k] == asdict(planned)[k] for k in ("mlp", "transformer", "train_length"))
-    same = same and _took_enough(read_json(folder / "manifest.json"), planned.recipe.steps)
+    metrics, found = read_json(folder / "metrics.json"), SequenceStudy.of(read_json(folder / "config.json"))
+    manifest = read_json(folder / "manifest.json")
+    same = _is_comparable(found, planned) and _took_enough(manifest, planned.recipe.steps)
+    reasons = [*_departures(found, planned, manifest), *([row["because"]] if "because" in row else [])]
     lines = []
     for name, paper in zip(slices, printed, strict=True):
         if name not in metrics[0]:  # shorter texts than the paper's
@@ -149,11 +151,24 @@ def _row(row: Mapping[str, Any], place: Path) -> list[Line]:
             continue
         ours = 100 * np.array([seed[name] for seed in metrics])
         low, high = mean_interval(ours)
-        verdict = _verdict(float(ours.mean()), paper, row) if row["paper"] else SHOWN
+        verdict = _verdict(float(ours.mean()), paper, reasons) if row["paper"] else SHOWN
         interval = f"{low:.1f} to {high:.1f}" if len(ours) > 1 else ""
         said = (f"{paper}", percent([seed[name] for seed in metrics]), interval, str(len(ours)))
         lines.append(Line(f"{row['label']}, {name}", *said, verdict=verdict if same else SMALL))
     return lines
+
+
+def _is_comparable(found: SequenceStudy, planned: SequenceStudy) -> bool:
+    """Whether a result is of the planned data and network, trained as planned.
+
+    How many steps it took is another question; seeds may be fewer, and what biases of distances are for may differ.
+    """
+    free = ("steps", "seeds", "first_seed", "chunk", "enough")
+    recipe = replace(planned.recipe, **{name: getattr(found.recipe, name) for name in free})
+    size = planned.transformer
+    if size is not None and found.transformer is not None:
+        size = replace(size, distances=found.transformer.distances)
+    return found == replace(planned, recipe=recipe, transformer=size)
 
 
 def _took_enough(manifest: Mapping[str, Any], steps: int) -> bool:
@@ -161,8 +176,17 @@ def _took_enough(manifest: Mapping[str, Any], steps: int) -> bool:
     return manifest.get("ended") == ENOUGH or manifest["steps"] >= steps
 
 
-def _verdict(ours: float, paper: float, row: Mapping[str, Any]) -> str:
-    return REPRODUCED if abs(ours - paper) <= NEAR else f"{DIFFERS}: {row.get('because', NO_REASON)}"
+def _departures(found: SequenceStudy, planned: SequenceStudy, manifest: Mapping[str, Any]) -> Iterator[str]:
+    """What a result that is compared departs from the plan in."""
+    if manifest.get("ended") == ENOUGH and planned.recipe.enough is None:
+        steps = f"{manifest['steps']} of {planned.recipe.steps} steps"
+        yield f"ended after {steps}, when all answers on training data were right"
+    if found.transformer is not None and found.transformer.distances == EACH:
+        yield "trained with a bias for each distance, not with T5's buckets"
+
+
+def _verdict(ours: float, paper: float, reasons: Sequence[str]) -> str:
+    return REPRODUCED if abs(ours - paper) <= NEAR else f"{DIFFERS}: {'; '.join(reasons) or NO_REASON}"
 
 
 def _rows(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -178,7 +202,7 @@ def _cells(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
             "study": scan_study(row["split"], layers, row["shared"], row["positions"]),
             "paper": [paper] if paper is not None else [],
             "run": layers in row.get("run", ()),
-            "because": row.get("because", NO_REASON),
+            **({"because": row["because"]} if "because" in row else {}),
         }
         for row in entry.get("grid", ())
         for layers, paper in _printed(row).items()

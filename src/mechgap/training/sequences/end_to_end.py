@@ -10,11 +10,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from mechgap.networks.transformer import Transformer, TransformerConfig, TransformerSize, run_layers
+from mechgap.networks.transformer import (
+    BUCKETS,
+    EACH,
+    T5_BUCKETS,
+    Transformer,
+    TransformerConfig,
+    TransformerSize,
+    run_layers,
+)
 from mechgap.training.many import Recipe, Trained, train_many
 
 START = 2  # the token before the bits
 POSITIONS = ("relative", "absolute")
+DISTANCES = (BUCKETS, EACH)
 PRECISIONS = ("BF16_BF16_F32", "default", "highest")  # as JAX calls them; on a CPU all of them are float32
 LOOKED_AT = 1024  # examples that tell whether training is enough
 
@@ -29,6 +38,7 @@ class TrainedSize:
         positions: "relative" or "absolute".
         precision: of matrix products. "BF16_BF16_F32" multiplies bfloat16 and adds up float32, several times faster on
             an accelerator; everything between the products stays float32.
+        distances: of relative positions: "buckets" as in T5, or "each" distance that training shows by itself.
     """
 
     layers: int
@@ -39,17 +49,26 @@ class TrainedSize:
     heads: int
     head_width: int
     precision: str
+    distances: str
 
     def __post_init__(self) -> None:
         if self.positions not in POSITIONS:
             raise ValueError(f"positions must be {' or '.join(POSITIONS)}; got {self.positions!r}.")
+        if self.distances not in DISTANCES:
+            raise ValueError(f"distances must be {' or '.join(DISTANCES)}; got {self.distances!r}.")
         if self.precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {self.precision!r}.")
 
     @property
     def config(self) -> TransformerConfig:
         """What is fixed about it."""
-        return TransformerConfig(shared=self.shared, activation="gelu", precision=self.precision)
+        return TransformerConfig(
+            shared=self.shared, activation="gelu", precision=self.precision, distances=self.distances
+        )
+
+    def biases(self, span: int) -> int:
+        """How many biases a head has for distances of up to `span`."""
+        return T5_BUCKETS if self.distances == BUCKETS else 2 * span + 1
 
     def size(self, inputs: int, outputs: int, longest: int, span: int) -> TransformerSize:
         """For so many tokens and classes: with embeddings of `longest` positions, or with biases up to a distance."""
@@ -63,7 +82,7 @@ class TrainedSize:
             head_width=self.head_width,
             layers=self.layers,
             positions=longest if absolute else None,
-            span=0 if absolute else span,
+            biases=1 if absolute else self.biases(span),
         )
 
 
@@ -84,6 +103,7 @@ class ParitySize(TrainedSize):
     heads: int = 6
     head_width: int = 64
     precision: str = PRECISIONS[0]
+    distances: str = BUCKETS
     train_length: int = 20
     test_length: int = 40
 

@@ -24,7 +24,12 @@ from mechgap.training.many import Recipe, Trained, train_many
 
 @dataclass(frozen=True)
 class ProbedSize:
-    """A Transformer of shared layers with relative positions, of which programs that loop need no others."""
+    """A Transformer of shared layers with relative positions, of which programs that loop need no others.
+
+    Attributes:
+        span: the largest distance with a bias of its own. Programs look at neighbours or anywhere, and few biases are
+            all seen in training, whatever its length.
+    """
 
     width: int = 64
     hidden: int = 256
@@ -51,7 +56,7 @@ class Probed(eqx.Module):
             heads=size.heads,
             head_width=size.head_width,
             layers=layers,
-            span=size.span,
+            biases=2 * size.span + 1,
         )
         network = Transformer.init(whole, TransformerConfig(shared=True, activation="gelu"), key=net_key)
         probes = {

@@ -34,6 +34,6 @@ RULES: dict[str, Rule] = {
     **{name: (_number(name, lambda x: x >= 0), "a number of at least 0") for name in ("clip", "noise")},
     **{name: (_number(name, lambda x: x > 0), "a number above 0") for name in ("learning_rate", "enough")},
     **{name: (_is(name, bool), "true or false") for name in ("shared", "relative_noise")},
-    **{name: (_is(name, str), "a word") for name in ("optimiser", "positions", "precision")},
+    **{name: (_is(name, str), "a word") for name in ("optimiser", "positions", "precision", "distances")},
     "first_seed": (lambda settings: whole(settings.first_seed, 0), "a whole number from 0 on"),
 }

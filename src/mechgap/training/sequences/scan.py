@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from mechgap.networks.encoder_decoder import EncoderDecoder
+from mechgap.networks.transformer import BUCKETS
 from mechgap.programs.library.scan_grammar import LONGEST_ACTIONS, SYMBOLS, WORDS
 from mechgap.programs.tasks import Task
 from mechgap.training.many import Recipe, Trained, train_many
@@ -32,11 +33,12 @@ class ScanSize(TrainedSize):
     heads: int = 8
     head_width: int = 128
     precision: str = PRECISIONS[0]
+    distances: str = BUCKETS
 
     def network(self, key: PRNGKeyArray) -> EncoderDecoder:
         """One with random weights."""
         size = self.size(len(WORDS), len(SYMBOLS) + 2, LONGEST_COMMAND, LONGEST_COMMAND)
-        return EncoderDecoder.init(size, self.config, span=LONGEST_ACTIONS, key=key)
+        return EncoderDecoder.init(size, self.config, self.biases(LONGEST_ACTIONS), key=key)
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ class Commands:
 def train_scan(size: ScanSize, task: Task, recipe: Recipe, **options: Any) -> Trained:
     """Train on the commands of a split, drawn anew for every step; options as for `train_many`."""
     given = Commands.of(task, task.train)
-    arrays = tuple(jnp.asarray(x) for x in (given.read, given.lengths, given.written))
+    longest = int(np.count_nonzero(given.written, axis=1).max())  # nothing before it looks at what fills up behind it
+    arrays = tuple(jnp.asarray(x) for x in (given.read, given.lengths, given.written[:, :longest]))
 
     def draw(key: PRNGKeyArray) -> tuple[Array, ...]:
         at = jax.random.randint(key, (recipe.batch,), 0, len(given.read))

@@ -34,17 +34,19 @@ def trace_vectors(network: Transformer, program: AltaProgram, texts: Sequence[st
     """Run a program's compiled network on texts, and collect what its MLP is given and what it makes of it."""
     given = sorted((program.encode(text) for text in texts), key=len)
     rows, counts, width = [], [], network.tokens.shape[1]
-    for start in range(0, len(given), TOGETHER):
-        ids, lengths = batched(program, given[start : start + TOGETHER])
-        taken = program.interpret(given[start : start + TOGETHER]).layers
+    parts = [given[start : start + TOGETHER] for start in range(0, len(given), TOGETHER)]
+    layers = [program.interpret(part).layers for part in parts]
+    most = max(int(taken.max()) for taken in layers)  # of all parts: every number of layers is compiled by itself
+    for part, taken in zip(parts, layers, strict=True):
+        ids, lengths = batched(program, part)
         room = room_for(len(ids)), room_for(ids.shape[1])
         padded = np.zeros(room, int)
         padded[: len(ids), : ids.shape[1]] = ids
         longer = np.ones(room[0], int)
         longer[: len(ids)] = lengths
-        before, after = _layers(network, jnp.asarray(padded), jnp.asarray(longer), int(taken.max()))
+        before, after = _layers(network, jnp.asarray(padded), jnp.asarray(longer), most)
         inside = np.arange(room[1]) < lengths[:, None]
-        running = np.arange(int(taken.max()))[:, None] < taken  # [layers, B]
+        running = np.arange(most)[:, None] < taken  # [layers, B]
         there = np.moveaxis(running[..., None] & inside, 0, 1)
         pairs = np.concatenate([np.asarray(before)[: len(ids)][there], np.asarray(after)[: len(ids)][there]], axis=-1)
         different, times = different_rows(np.asarray(np.round(pairs, DIGITS) + 0.0, np.float32))
