@@ -52,6 +52,7 @@ def hints(prediction: Prediction, step: int) -> np.ndarray:
     return np.concatenate([x.reshape(len(x), -1) for x in arrays], axis=-1)
 
 
+@pytest.mark.slow
 def test_a_dropout_of_0_is_none(case: tuple) -> None:
     network, batch, state = case
     without, with_it = member(), member(replace(CONFIG, dropout=0.5))

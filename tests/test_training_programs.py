@@ -51,6 +51,7 @@ def asked() -> Iterator[Asked]:
         yield asked
 
 
+@pytest.mark.slow
 def test_every_pairwise_form_has_a_program_of_its_own(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     with pairwise.use_form("recompute"):
         recomputed = asked.step()

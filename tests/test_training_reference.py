@@ -25,7 +25,6 @@ QUICK = {
     "float32": ("bfs_encoded_decoded_norm",),
     "float64": (
         "dfs_decoded_only_plain",
-        "graham_scan_default",
         "bfs_triplet_gmpnn",
     ),
 }
