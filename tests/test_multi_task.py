@@ -488,7 +488,7 @@ def test_what_is_not_drawn_stays_in_the_networks() -> None:
     shapes = eqx.filter_eval_shape(lambda key: SharedNet.init(slots, config.network, key=key), jax.random.key(0))
     gradient = jax.tree.map(lambda x: jnp.zeros(x.shape), eqx.filter(shapes, lambda x: hasattr(x, "shape")))
     gradient = eqx.tree_at(
-        lambda g: g.networks.encoders, gradient, replace_fn=lambda e: jax.tree.map(lambda x: x.at[1].set(1.0), e)
+        lambda g: g.networks.encoders, gradient, replace_fn=lambda e: jax.tree.map(lambda x: x.at[1, 0].set(1.0), e)
     )
     still = loop.unchanged(gradient)
     for x in jax.tree.leaves(still.networks.encoders):

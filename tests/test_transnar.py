@@ -327,7 +327,10 @@ def test_in_bfloat16_layers_multiply_bfloat16_and_the_stream_is_float32() -> Non
         return net.in_bfloat16()(IDS, POSITIONS, MEMORY)
 
     net = model()
-    dots = [e for e in equations(jax.make_jaxpr(low)(net).jaxpr) if e.primitive.name == "dot_general"]
+    assert net.in_bfloat16().crosses.gates.dtype == jnp.float32
+    every = list(equations(jax.make_jaxpr(low)(net).jaxpr))
+    assert {e.invars[0].aval.dtype for e in every if e.primitive.name == "exp"} == {np.dtype("float32")}  # of softmax
+    dots = [e for e in every if e.primitive.name == "dot_general"]
     exact = [e for e in dots if any(v.aval.dtype != jnp.bfloat16 for v in e.invars)]
     assert len(dots) > len(exact) == 1  # the last one, to the logits
     one, other = np.asarray(jax.jit(low)(net)), logits(net)

@@ -15,7 +15,7 @@ from mechgap.networks.decoders import Decoders, Readable, decode, fold_decoder, 
 from mechgap.networks.encoders import Encoders, Features, adjacency, collect, encoder_of, expand, make_encoder
 from mechgap.networks.gat import GAT
 from mechgap.networks.gatv2 import GATv2
-from mechgap.networks.message_passing import MessagePassing
+from mechgap.networks.message_passing import MessagePassing, largest
 from mechgap.networks.padding import ABSENT
 from mechgap.networks.postprocessing import feedback
 from mechgap.networks.processor import Processor
@@ -306,7 +306,7 @@ class _Run:
             node=jnp.concatenate([features.node, *hiddens], axis=-1),
             edge=features.edge if at.edge is None else jnp.concatenate([features.edge, at.edge], axis=-1),
             graph=features.graph,
-            pooled=_largest(dense),
+            pooled=largest(dense),
             pos=self.pos,
             present=self.present,
         )
@@ -348,14 +348,3 @@ def _three(key: PRNGKeyArray | None) -> Any:
 
 def _drop(x: Array, rate: Number, key: PRNGKeyArray) -> Array:
     return jnp.where(jax.random.bernoulli(key, 1 - rate, x.shape), x / (1 - rate), 0).astype(x.dtype)
-
-
-def _largest(x: Float[Array, "n d"]) -> Float[Array, " d"]:
-    """The maximum over nodes, whose gradient the nodes that have it share, as jnp.max does.
-
-    But where a compiler makes x twice and rounds in two ways, so that no node has it, the gradient is 0 and not 0/0.
-    """
-    most = jax.lax.stop_gradient(jnp.max(x, axis=0))
-    here = jax.lax.stop_gradient(x) == most
-    apart = jnp.where(here, x - most, jnp.zeros((), x.dtype))  # 0 in any case: only its gradient counts
-    return most + jnp.sum(apart, axis=0) / jnp.maximum(jnp.sum(here, axis=0), 1).astype(x.dtype)

@@ -62,7 +62,7 @@ class Triplets(eqx.Module):
         ij = self.first(z)[:, None, :] + self.first_second(edge)
         if present is not None:
             ij = jnp.where(present[:, None, None], ij, -ABSENT)
-        best = _largest(ij[:, :, None, :] + self.first_third(edge)[:, None, :, :])
+        best = largest(ij[:, :, None, :] + self.first_third(edge)[:, None, :, :])
         rest = self.second(z)[:, None, :] + self.third(z)[None, :, :] + self.second_third(edge) + self.graph(graph)
         return jax.nn.relu(self.out(best + rest))
 
@@ -163,7 +163,7 @@ class MessagePassing(eqx.Module):
         sent = self.sender(z)[:, None, :] + (self.receiver(z) + constant)[None, :, :]
         first, second = self.message
         messages = second(jax.nn.relu(first(jax.nn.relu(sent + on_pairs(edge, self.edge.weight)))))
-        return _largest(jnp.where(pairs[:, :, None], messages, NOT_SENT))
+        return largest(jnp.where(pairs[:, :, None], messages, NOT_SENT))
 
     def folded(self, node: Linear, edge: Linear, graph: Linear) -> "MessagePassing":
         """The same processor behind these encoders: it takes what they take."""
@@ -179,7 +179,7 @@ class MessagePassing(eqx.Module):
         )
 
 
-def _largest(x: Float[Array, "n *rest"]) -> Float[Array, "*rest"]:
+def largest(x: Float[Array, "n *rest"]) -> Float[Array, "*rest"]:
     """The maximum over the first axis, of which the gradient goes to the first place that has it.
 
     The gradient of jnp.max goes where x equals the maximum. A compiler may make x twice, in two fused loops that round

@@ -120,7 +120,9 @@ def train_many(
         change, later = optimiser.update(gradient, moments, weights)
         if unchanged is not None:
             still = unchanged(gradient)
-            of_moments = optax.tree_map_params(optimiser, lambda _, s: s, later, still, transform_non_params=_moves)
+            of_moments = optax.tree_map_params(
+                optimiser, lambda _, s: s, later, still, transform_non_params=lambda _: False
+            )
             later = jax.tree.map(jnp.where, of_moments, moments, later)
             change = jax.tree.map(lambda s, x: jnp.where(s, 0, x), still, change)
         return (optax.apply_updates(weights, change), later), value
@@ -168,10 +170,6 @@ def train_many(
     if folder is not None:
         _save(folder, step, losses, state, ended, seconds)
     return Trained(eqx.combine(state[0], fixed), step, np.stack(losses), seconds, ended)
-
-
-def _moves(_: Any) -> bool:
-    return False
 
 
 def forget_state(folder: str | Path) -> None:
