@@ -6,7 +6,9 @@ from jaxtyping import Array, Bool
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import SortedKeysAndTarget, UniformKeys
-from mechgap.algorithms.unroll import State, at, frames_before, one_hot, pointer, unroll
+from mechgap.algorithms.partition import compared, nodes_at, short, standing
+from mechgap.algorithms.rows import NOTHING, Access, unroll_rows
+from mechgap.algorithms.unroll import State, frames_before, one_hot, pointer, unroll
 from mechgap.algorithms.variables import ORDER_HINT, POSITION, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
@@ -95,18 +97,16 @@ def binary_search(inputs: dict[str, Array], steps: int) -> Run:
     return Run(frames_before(lengths, hints), {"return": one_hot(last["high"], n, real)}, lengths)
 
 
+QUICKSELECT_MARKS = ("p", "r", "i", "j", "pivot")
 QUICKSELECT_SPEC = Spec(
     (
         *ARRAY_INPUTS,
         Variable("median", Stage.OUTPUT, Location.NODE, Kind.MASK_ONE),
         ORDER_HINT,
-        node_mark("p"),
-        node_mark("r"),
-        node_mark("i"),
-        node_mark("j"),
+        *(node_mark(name) for name in QUICKSELECT_MARKS[:-1]),
         Variable("i_rank", Stage.HINT, Location.GRAPH, Kind.SCALAR),
         Variable("target", Stage.HINT, Location.GRAPH, Kind.SCALAR),
-        node_mark("pivot"),
+        node_mark(QUICKSELECT_MARKS[-1]),
     )
 )
 
@@ -119,55 +119,52 @@ def quickselect(inputs: dict[str, Array], steps: int) -> Run:
     """
     key, real = inputs["key"], inputs["pos"].dtype
     batch, n = key.shape
-    places = jnp.arange(n, dtype=jnp.int32)
 
-    share = jnp.asarray(np.arange(n) * 1.0 / n, real)  # looked up: XLA would multiply by 1/n, which rounds otherwise
-
-    def look(order: Array, pred: Array, p: Array, r: Array, i: Array, j: Array, target: Array) -> State:
-        """Frame j of a partition; i is the place behind the keys that are not greater, and moves on by one of them."""
-        of_i, of_j, of_r = at(order, i), at(order, j), at(order, r)
-        moves = at(key, of_j) <= at(key, of_r)  # the pivot always does
-        swapped = jnp.where(places == i[:, None], of_j[:, None], order)
-        swapped = jnp.where(places == j[:, None], of_i[:, None], swapped)
-        order = jnp.where(moves[:, None], swapped, order)
-        # The nodes at i and j, and those behind them, are all whose predecessor may be another now.
-        for place in (i, i + 1, j, j + 1):
-            place = jnp.minimum(place, n - 1)
-            node, before = at(order, place), at(order, jnp.maximum(place - 1, 0))
-            pred = jnp.where(places == node[:, None], before[:, None], pred)
-        i = jnp.where(moves & (j < r), i + 1, i)
-        return {"order": order, "pred": pred, "p": p, "r": r, "i": i, "j": j, "target": target}
-
-    def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
-        p, r, i, j, target = (old[name] for name in ("p", "r", "i", "j", "target"))
-        parted, below, found = j == r, target < i - p, target == i - p
-        low, high = jnp.where(below, p, i + 1), jnp.where(below, i - 1, r)
-        # Nothing is kept of a step beyond the end, but its places must exist.
-        low, high = jnp.minimum(low, n - 1), jnp.maximum(high, 0)
-        target = jnp.where(parted & ~below, target - (i - p) - 1, target)
-        p, r = jnp.where(parted, low, p), jnp.where(parted, high, r)
-        i, j = jnp.where(parted, p, i), jnp.where(parted, p, j + 1)
-        return look(old["order"], old["pred"], p, r, i, j, target), ~(parted & found)
+    def step(here: State, memory: State, rows: Access, t: Array) -> tuple[State, State, State]:
+        p, r, j, target = (here[name] for name in ("p", "r", "j", "target"))
+        memory, i = compared(here, memory, rows, key)
+        order, parted, smaller = memory["order"], j == r, i - p
+        shown = {
+            "pred_h": rows.row(memory["pred"]),
+            **{name: rows.get(order, place) for name, place in (("p", p), ("r", r), ("i", i), ("j", j))},
+            "pivot": rows.get(order, jnp.where(parted, i, r)),
+            "i_rank": jnp.where(parted, smaller, i),
+            "target": target,
+        }
+        below, found = target < smaller, parted & (target == smaller)
+        p, r = jnp.where(parted & ~below, i + 1, p), jnp.where(parted & below, i - 1, r)
+        new = {
+            **{"p": p, "r": r, "i": jnp.where(parted, p, i), "j": jnp.where(parted, p, j + 1)},
+            "target": jnp.where(parted & ~below, target - smaller - 1, target),
+            "found": found,
+        }
+        return {**new, **nodes_at(new, order, rows)}, memory, shown
 
     zero = jnp.zeros(batch, jnp.int32)
-    standing, pred = (jnp.broadcast_to(x, (batch, n)) for x in (places, jnp.maximum(places - 1, 0)))
-    start = look(standing, pred, zero, zero + n - 1, zero, zero, zero + n // 2)
-
-    def show(state: State) -> dict[str, Array]:
-        order, p, r, i, j = (state[name] for name in ("order", "p", "r", "i", "j"))
-        pivots_turn = j == r
-        shown = {"p": p, "r": r, "i": i, "j": j, "pivot": jnp.where(pivots_turn, i, r)}
-        return {
-            "pred_h": pointer(state["pred"], real),
-            **{name: at(order, place) for name, place in shown.items()},
-            "i_rank": share[i - jnp.where(pivots_turn, p, 0)],
-            "target": share[state["target"]],
-        }
-
-    record, last, lengths = unroll(step, start, steps, show)
-    marks = {name: one_hot(record[name], n, real) for name in ("p", "r", "i", "j", "pivot")}
-    median = one_hot(at(last["order"], last["i"]), n, real)
-    return Run({**record, **frames_before(lengths, marks)}, {"median": median}, lengths)
+    last = zero + n - 1
+    record, _, lengths = unroll_rows(
+        step,
+        lambda state: ~state["found"],
+        {
+            **{"p": zero, "r": last, "i": zero, "j": zero, "target": zero + n // 2, "found": zero > 0},
+            **{"of_i": zero, "of_j": zero, "of_r": last},
+        },
+        standing(batch, n),
+        {
+            "pred_h": jnp.zeros((steps, batch, n), short(n)),
+            **dict.fromkeys(QUICKSELECT_MARKS, jnp.full((steps, batch), NOTHING, jnp.int32)),
+            **dict.fromkeys(("i_rank", "target"), jnp.zeros((steps, batch), jnp.int32)),
+        },
+        first=0,
+    )
+    share = jnp.asarray(np.arange(n) * 1.0 / n, real)  # looked up: XLA would multiply by 1/n, which rounds otherwise
+    hints = {
+        "pred_h": pointer(record["pred_h"].astype(jnp.int32), real),
+        **{name: one_hot(record[name], n, real) for name in QUICKSELECT_MARKS},
+        **{name: share[record[name]] for name in ("i_rank", "target")},
+    }
+    median = jnp.take_along_axis(record["i"], lengths[None] - 1, axis=0)[0]
+    return Run(hints, {"median": one_hot(median, n, real)}, lengths)
 
 
 BINARY_SEARCH = Algorithm(

@@ -1,8 +1,8 @@
 """Sorting an array: insertion sort, bubble sort, heapsort and quicksort.
 
-The last three exchange elements of an array. Their state is the array of elements by place; an element is a number that
-says both its key's rank and its node, so that exchanging and comparing are one gather each, and integers decide as the
-keys would: the ranks are taken in the keys' own precision.
+Bubble sort and heapsort exchange elements of an array. Their state is the array of elements by place; an element is a
+number that says both its key's rank and its node, so that exchanging and comparing are one gather each, and integers
+decide as the keys would: the ranks are taken in the keys' own precision. For quicksort see `partition`.
 """
 
 import itertools
@@ -14,8 +14,10 @@ from jaxtyping import Array, Bool, Int
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import UniformKeys
+from mechgap.algorithms.partition import compared, nodes_at, short, standing
+from mechgap.algorithms.rows import NOTHING, Access, unroll_rows
 from mechgap.algorithms.searching import ARRAY_INPUTS
-from mechgap.algorithms.unroll import State, at, expanded, lowest, one_hot, pointer, unroll
+from mechgap.algorithms.unroll import State, at, expanded, one_hot, pointer, unroll
 from mechgap.algorithms.variables import ORDER_HINT, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
@@ -253,46 +255,52 @@ def quicksort(inputs: dict[str, Array], steps: int) -> Run:
     A frame is one comparison, or the exchange that puts the pivot in its place; there is no frame before the first
     comparison. (The benchmark fails on a single element; here it has one frame, of the array as it is.)
     """
-    (batch, n), real = inputs["key"].shape, inputs["pos"].dtype
-    ids = jnp.arange(n, dtype=jnp.int32)
+    key, real = inputs["key"], inputs["pos"].dtype
+    batch, n = key.shape
 
-    def step(old: State) -> tuple[State, Bool[Array, " batch"]]:
-        places, settled = _Places(old["element"], old["place"]), old["settled"]
-        # Everything left of the first two unsettled neighbours is sorted: recursion without a stack.
-        first = lowest(~settled & ~jnp.pad(settled[:, 1:], [(0, 0), (0, 1)], constant_values=True))
-        last = lowest(settled & (ids > first[:, None])) - 1
-        is_new = old["at_j"] > old["at_r"]
-        p, r = jnp.where(is_new, first, old["at_p"]), jnp.where(is_new, last, old["at_r"])
-        i, j = jnp.where(is_new, first, old["at_i"]), jnp.where(is_new, first, old["at_j"])
-        goes_on = p < n
-        p, r, i, j = (jnp.minimum(place, n - 1) for place in (p, r, i, j))
-        moves = places.rank(j) <= places.rank(r)  # always at j = r, where the pivot itself is put behind the smaller
-        places = places.exchanged(i, jnp.where(moves, j, i))
-        is_pivot = j == r
-        following = i + (moves & ~is_pivot)
-        new = {
-            **places._asdict(),
-            "settled": settled | (is_pivot[:, None] & (ids == i[:, None])),
-            **{"at_p": p, "at_r": r, "at_i": following, "at_j": j + 1},
-            **{"p": places.node(p), "r": places.node(r), "i": places.node(following), "j": places.node(j)},
+    def step(here: State, memory: State, rows: Access, t: Array) -> tuple[State, State, State]:
+        p, r, j = here["p"], here["r"], here["j"]
+        memory, i = compared(here, memory, rows, key)
+        order, parted = memory["order"], j == r
+        shown = {
+            "pred_h": rows.row(memory["pred"]),
+            **{name: rows.get(order, place) for name, place in (("p", p), ("r", r), ("i", i), ("j", j))},
         }
-        return new, goes_on
+        # Left of the pivot first; what is right of it waits on a stack, if it is longer than one.
+        goes_left, waits = parted & (i - p > 1), parted & (r - i > 1)
+        put_on = jnp.where(waits, here["waiting"], n)
+        first, last = rows.put(memory["first"], put_on, i + 1), rows.put(memory["last"], put_on, r)
+        waiting = here["waiting"] + waits
+        takes_off = parted & ~goes_left
+        top = jnp.where(takes_off & (waiting > 0), waiting - 1, n)
+        p = jnp.where(takes_off, rows.get(first, top), p)
+        r = jnp.where(takes_off, rows.get(last, top), jnp.where(goes_left, i - 1, r))
+        new = {"p": p, "r": r, "i": jnp.where(parted, p, i), "j": jnp.where(parted, p, j + 1)}
+        new |= {"waiting": waiting - takes_off, **nodes_at(new, order, rows)}
+        return new, {**memory, "first": first, "last": last}, shown
 
     zero = jnp.zeros(batch, jnp.int32)
-    start = {
-        **_Places.of(inputs["key"])._asdict(),
-        "settled": jnp.zeros((batch, n), bool),
-        **{"at_p": zero, "at_r": zero - 1, "at_i": zero, "at_j": zero},
-        **dict.fromkeys(QUICKSORT_MARKS, zero),
+    last = zero + n - 1
+    stack = jnp.zeros((batch, n + 1), jnp.int32)  # one more, to write what nobody reads
+    record, memory, lengths = unroll_rows(
+        step,
+        lambda state: state["waiting"] >= 0,
+        {
+            **{"p": zero, "r": last, "i": zero, "j": zero, "waiting": zero},
+            **{"of_i": zero, "of_j": zero, "of_r": last},
+        },
+        {**standing(batch, n), "first": stack, "last": stack},
+        {
+            "pred_h": jnp.zeros((steps, batch, n), short(n)),
+            **dict.fromkeys(QUICKSORT_MARKS, jnp.full((steps, batch), NOTHING, jnp.int32)),
+        },
+        first=0,
+    )
+    hints = {
+        "pred_h": pointer(record["pred_h"].astype(jnp.int32), real),
+        **{name: one_hot(record[name], n, real) for name in QUICKSORT_MARKS},
     }
-
-    def show(state: State) -> dict[str, Array]:
-        chain = _Places(state["element"], state["place"]).chain()
-        return {"pred_h": pointer(chain, real), **{name: state[name] for name in QUICKSORT_MARKS}}
-
-    record, last, lengths = unroll(step, step(start)[0] if n > 1 else start, steps, show)
-    hints = expanded(record, lengths, dict.fromkeys(QUICKSORT_MARKS, n), real)
-    return Run(hints, {"pred": _Places(last["element"], last["place"]).chain()}, lengths)
+    return Run(hints, {"pred": memory["pred"].astype(jnp.int32)}, lengths)
 
 
 INSERTION_SORT = Algorithm("insertion_sort", INSERTION_SORT_SPEC, insertion_sort, UniformKeys(), max_steps=lambda n: n)
