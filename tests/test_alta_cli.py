@@ -60,6 +60,7 @@ def test_the_parser_shows_action_stack_tree_and_buffer() -> None:
         (("run", "sort", "99"), "numbers 1 to 9, e.g. '3 1 2'; got '99'"),
         (("run", "dyck_1", "[]"), "Brackets are ( ); got '['"),
         (("compile", "addition", "--out", "no/such/x.safetensors"), "the folder no/such does not exist"),
+        (("train", "relative_8", "--stop-after", "-5"), "--stop-after takes seconds, more than 0; got -5"),
     ],
 )
 def test_a_mistake_ends_in_its_message(words: tuple[str, ...], message: str) -> None:

@@ -317,6 +317,11 @@ def test_several_seeds_train_as_one_does_and_go_on_where_they_were_killed(tmp_pa
     assert resumed.seconds > before.seconds  # of both parts
     with pytest.raises(ValueError, match="is of another model"):
         train(seeds=3, folder=tmp_path / "run")
+    stopped = train(seeds=2, folder=tmp_path / "stopped", stop_after=0)
+    assert (stopped.steps, stopped.ended) == (2, "stopped before all steps")
+    went_on = train(seeds=2, folder=tmp_path / "stopped", stop_after=3600)
+    assert (went_on.steps, went_on.ended) == (6, "all steps")
+    np.testing.assert_array_equal(went_on.models["w"], both.models["w"])
 
 
 def test_gradients_are_clipped() -> None:
@@ -720,6 +725,9 @@ def test_a_result_that_is_written_in_part_is_none(name: str, tmp_path: Path, mon
     study = sequence_studies("quick")[name]
     run_sequence_study(study, tmp_path)
     assert sequence_study.why_kept(study, tmp_path) == "finished before"
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest | {"ended": "stopped before all steps"}))
+    assert sequence_study.why_kept(study, tmp_path) == "", "it goes on"
 
     def fails(path: Path, content: Any) -> None:
         raise OSError("full")

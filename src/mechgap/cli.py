@@ -302,6 +302,12 @@ def alta_minimal(
     print_minimal(program, train_length, split)
 
 
+StopAfter = Annotated[
+    float | None,
+    typer.Option(help="Seconds after which a training ends with what it has; the next call goes on from there."),
+]
+
+
 @alta.command("supervise")
 def alta_supervise(
     program: ProgramName,
@@ -310,6 +316,7 @@ def alta_supervise(
         bool, typer.Option("--probe", help="Train a whole Transformer, whose layers linear probes must read.")
     ] = False,
     folder: Annotated[Path, typer.Option(help="For the results.")] = Path("runs/alta"),
+    stop_after: StopAfter = None,
     settings: Settings = None,
 ) -> None:
     """Train an MLP on the traces of a parity program, put it into the compiled Transformer, test it on longer input."""
@@ -317,7 +324,7 @@ def alta_supervise(
     from mechgap.training.config import parse_assignments
 
     kind, name = ("probed", f"{program.removesuffix('_probed')}_probed") if probe else ("supervision", program)
-    learn([kind], [name], preset, folder, parse_assignments(settings or []))
+    learn([kind], [name], preset, folder, parse_assignments(settings or []), stop_after)
 
 
 @alta.command("train")
@@ -328,13 +335,14 @@ def alta_train(
     ] = None,
     preset: AltaPreset = "quick",
     folder: Annotated[Path, typer.Option(help="For the results.")] = Path("runs/alta"),
+    stop_after: StopAfter = None,
     settings: Settings = None,
 ) -> None:
     """Train Transformers on parity or SCAN end to end, and test them on longer or other inputs."""
     from mechgap.report.alta_learning import learn
     from mechgap.training.config import parse_assignments
 
-    learn(["end_to_end", "scan"], names or [], preset, folder, parse_assignments(settings or []))
+    learn(["end_to_end", "scan"], names or [], preset, folder, parse_assignments(settings or []), stop_after)
 
 
 @alta.command("summary")

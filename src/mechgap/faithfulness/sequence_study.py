@@ -37,7 +37,7 @@ from mechgap.storage import writable_folder
 from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.config import hashed_name
 from mechgap.training.manifest import made_with
-from mechgap.training.many import Trained
+from mechgap.training.many import STOPPED, Trained
 from mechgap.training.sequences.end_to_end import ParitySize, predictions, train_parity
 from mechgap.training.sequences.probed import Probed, run_probed, train_probed
 from mechgap.training.sequences.scan import ScanSize, scan_right, train_scan
@@ -51,20 +51,26 @@ SCAN_TRAINED = 1000  # commands of the training set that are tested, too
 
 
 def run_sequence_study(
-    study: SequenceStudy, folder: str | Path, *, runs: str | Path | None = None, quiet: bool | None = None
+    study: SequenceStudy,
+    folder: str | Path,
+    *,
+    runs: str | Path | None = None,
+    stop_after: float | None = None,
+    quiet: bool | None = None,
 ) -> list[dict[str, float]]:
     """Train, test, measure, and write everything into a folder; returns the metrics of every seed.
 
     Args:
         study: what.
         folder: for the results; made where it is missing.
-        runs: where the training keeps its state, to go on where it was killed; None for nowhere.
+        runs: where the training keeps its state, to go on where it was killed or stopped; None for nowhere.
+        stop_after: so many seconds the training ends, and what came of it is tested and measured.
         quiet: no progress bar.
     """
     begun, task = time.perf_counter(), study.task
     folder = writable_folder(folder)
     kept = None if runs is None else Path(runs) / hashed_name(study.name, json.dumps(asdict(study), sort_keys=True))
-    options = {"folder": kept, "title": study.name, "quiet": quiet}
+    options = {"folder": kept, "stop_after": stop_after, "title": study.name, "quiet": quiet}
     trained, metrics, files = (_scan if study.kind == "scan" else _parity)(study, task, options)
     manifest = {
         **made_with(),
@@ -79,23 +85,32 @@ def run_sequence_study(
     return metrics
 
 
-def run_missing(studies: Iterable[SequenceStudy], place: Path, runs: Path, say: Callable[[str], None]) -> None:
-    """Run those studies whose folder in a place does not hold them, or more."""
+def run_missing(
+    studies: Iterable[SequenceStudy],
+    place: Path,
+    runs: Path,
+    say: Callable[[str], None],
+    stop_after: float | None = None,
+) -> None:
+    """Run those studies whose folder in a place does not hold them, or more; see `run_sequence_study`."""
     for study in studies:
         kept = why_kept(study, place / study.name)
         recipe = study.recipe
         say(f"{study.name}: {kept or f'{recipe.seeds} network(s), up to {recipe.steps} steps'}")
         if not kept:
-            run_sequence_study(study, place / study.name, runs=runs)
+            run_sequence_study(study, place / study.name, runs=runs, stop_after=stop_after)
 
 
 def why_kept(study: SequenceStudy, folder: Path) -> str:
-    """Why a study need not be run; empty where it must be. Full beats quick, and other settings are run anew."""
+    """Why a study need not be run; empty where it must be.
+
+    Full beats quick, other settings are run anew, and what was stopped goes on.
+    """
     if not (folder / MANIFEST).exists():
         return ""
     found = SequenceStudy.of(read_json(folder / CONFIG))
     if found == study:
-        return "finished before"
+        return "" if read_json(folder / MANIFEST).get("ended") == STOPPED else "finished before"
     mine, theirs = (x.recipe.steps * x.recipe.seeds for x in (study, found))
     return f"{folder} holds a larger run, which is kept" if theirs > mine else ""
 

@@ -22,8 +22,11 @@ def learn(
     preset: str = "quick",
     folder: Path = Path("runs/alta"),
     changes: Mapping[str, object] | None = None,
+    stop_after: float | None = None,
 ) -> None:
     """Run studies of some kinds that a folder lacks, all of the first kind by default, and print them."""
+    if stop_after is not None and not stop_after > 0:
+        raise ValueError(f"--stop-after takes seconds, more than 0; got {stop_after:g}. Leave it out for all steps.")
     studies = {name: study for name, study in sequence_studies(preset, changes).items() if study.kind in kinds}
     for name in names:
         if name not in studies:
@@ -31,7 +34,7 @@ def learn(
     place, console = folder / preset, Console()
     chosen = [study for name, study in studies.items() if (name in names if names else study.kind == kinds[0])]
     check_settings_are_used(changes or {}, chosen)
-    run_missing(chosen, place, place / ".state", lambda said: console.print(said, highlight=False))
+    run_missing(chosen, place, place / ".state", lambda said: console.print(said, highlight=False), stop_after)
     console.print(rich_table(study_table(place / study.name for study in chosen)))
     if preset == "quick":
         console.print(QUICK, highlight=False)

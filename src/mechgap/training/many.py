@@ -19,7 +19,7 @@ from mechgap.training.progress import Watch
 
 FORMAT, FILE = "mechgap.training.state/1", "state.safetensors"
 CHECKPOINT_SECONDS = 60.0
-ALL_STEPS, ENOUGH = "all steps", "enough"  # how a training ends
+ALL_STEPS, ENOUGH, STOPPED = "all steps", "enough", "stopped before all steps"  # how a training ends
 # Adafactor factors second moments over the two largest axes. Stacked layers are an axis, too, which must not be one of
 # these: up to 63 layers are shorter than 64, what the axes of a matrix are at least (heads of width 64 are).
 FACTORED_FROM = 64
@@ -68,7 +68,8 @@ class Trained:
         steps: how many they took.
         losses: the mean loss of every chunk [chunks, seeds].
         seconds: without compiling; of all parts of a training that was killed and went on, up to where each was kept.
-        ended: `ALL_STEPS`, or `ENOUGH` where the recipe's share of right answers was reached before.
+        ended: `ALL_STEPS`; or `ENOUGH` where the recipe's share of right answers was reached before, `STOPPED` where
+            time was up.
     """
 
     models: Any
@@ -87,6 +88,7 @@ def train_many(
     accuracy: Callable[[Any], np.ndarray] | None = None,
     unchanged: Callable[[Any], Any] | None = None,
     folder: str | Path | None = None,
+    stop_after: float | None = None,
     title: str = "training",
     quiet: bool | None = None,
 ) -> Trained:
@@ -101,10 +103,12 @@ def train_many(
         accuracy: (models) -> [seeds], looked at now and then where the recipe says when it is enough.
         unchanged: (gradient) -> where weights and moments are to stay as they are, as truths that fit the weights.
         folder: keeps the state once a minute, or after every chunk that takes longer, and goes on from there where a
-            run was killed.
+            run was killed or stopped.
+        stop_after: so many seconds, compiling included, it ends after the chunk that it is in.
         title: of the progress bar.
         quiet: no progress bar; by default where there is no terminal.
     """
+    entered = time.perf_counter()
     optimiser = OPTIMISERS[recipe.optimiser](recipe.learning_rate)
     if recipe.clip:
         optimiser = optax.chain(optax.clip_by_global_norm(recipe.clip), optimiser)
@@ -153,7 +157,7 @@ def train_many(
         watch.start()
         saved = time.perf_counter()
         begun = saved - spent
-        while step < recipe.steps and ended != ENOUGH:
+        while step < recipe.steps and ended == ALL_STEPS:
             count = min(recipe.chunk, recipe.steps - step)
             state, value = program(count)(state, data_keys, jnp.uint32(step), count, draw)
             step += count
@@ -161,7 +165,11 @@ def train_many(
             share = float("nan")
             if recipe.enough is not None and accuracy is not None and len(losses) % 10 == 0:
                 share = float(np.min(accuracy(eqx.combine(state[0], fixed))))
-            ended = ENOUGH if recipe.enough is not None and share >= recipe.enough else ALL_STEPS
+            is_late = stop_after is not None and time.perf_counter() - entered > stop_after
+            if recipe.enough is not None and share >= recipe.enough:
+                ended = ENOUGH
+            elif is_late and step < recipe.steps:
+                ended = STOPPED
             watch.report(step, float(np.mean(losses[-1])), share, int(np.sum(~np.isfinite(losses[-1]))))
             if folder is not None and time.perf_counter() - saved > CHECKPOINT_SECONDS:
                 saved = time.perf_counter()
@@ -196,4 +204,5 @@ def _resumed(folder: str | Path | None, state: Any) -> tuple[int, list[np.ndarra
         raise ValueError(f"{Path(folder) / FILE} is of another model; give another folder.")
     whole = jax.tree.unflatten(structure, [jnp.asarray(x) for x in found])
     spent = float(header.get("seconds", 0.0))  # older files do not say
-    return int(header["step"]), list(tensors["losses"]), whole, str(header["ended"]), spent
+    ended = ENOUGH if header["ended"] == ENOUGH else ALL_STEPS  # who was stopped goes on
+    return int(header["step"]), list(tensors["losses"]), whole, ended, spent
