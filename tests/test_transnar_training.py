@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import equinox as eqx
@@ -369,11 +370,31 @@ def test_unknown_studies_and_models_are_refused(tmp_path: Path) -> None:
         read_study("tiney")
     with pytest.raises(ValueError, match=r"has no model 'transformre'. Did you mean 'transformer'"):
         read_study("tiny", models=["transformre"])
+    with pytest.raises(ValueError, match=r"'h200' has no reasoner 'sevn'. Did you mean 'seven'"):
+        text_models.train_reasoners_and_print("h200", "trained,sevn", tmp_path, {})
     (tmp_path / "my.toml").write_text("[trainig]\nsteps = 3\n")
     with pytest.raises(ValueError, match=r"A study has the tables .*; got 'trainig'"):
         read_study(str(tmp_path / "my.toml"))
     with pytest.raises(FileNotFoundError, match="holds neither a study nor trained text models"):
         load_study(tmp_path)
+
+
+def test_reasoners_are_trained_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where `transnar train` finds them; the scores of each stand in a column."""
+    made: list[tuple] = []
+
+    def trained(config: MultiTaskConfig, *, folder: Path) -> SimpleNamespace:
+        made.append((config, folder))
+        return SimpleNamespace(scores={name: np.array([0.5]) for name in config.algorithms})
+
+    monkeypatch.setattr(text_models, "train_together", trained)
+    text_models.train_reasoners_and_print("h200", None, tmp_path, {"reasoner.steps": 7})
+    assert made == [(config, tmp_path) for config in read_study("h200", {"reasoner.steps": 7}).reasoners.values()]
+    rows = [line.replace("│", " ").split() for line in capsys.readouterr().out.splitlines()]
+    assert ["bfs", "50.0", "50.0"] in rows
+    assert ["dfs", "50.0"] in rows
 
 
 def test_the_demonstration_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

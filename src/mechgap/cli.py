@@ -408,6 +408,10 @@ def text_score(
 transnar = typer.Typer(no_args_is_help=True, help="TransNAR: text models that look at a reasoner. Train and ask them.")
 app.add_typer(transnar, name="transnar")
 
+TransNARPreset = Annotated[
+    str, typer.Option(help="tiny or quick (minutes on a CPU), demo, h200, paper, or a TOML file.")
+]
+RunsFolder = Annotated[Path, typer.Option(help="For results; what is finished is not repeated.")]
 TransNARFolder = Annotated[Path, typer.Argument(help="Where `mechgap transnar train` kept its results.")]
 AskedHow = Annotated[
     str, typer.Option(help="Ways to ask besides 'as trained': 'gates shut', 'shuffled', 'plain positions', or all.")
@@ -416,13 +420,9 @@ AskedHow = Annotated[
 
 @transnar.command("train")
 def transnar_train(
-    preset: Annotated[
-        str, typer.Option(help="tiny or quick (minutes on a CPU), demo, h200, paper, or a TOML file.")
-    ] = "tiny",
+    preset: TransNARPreset = "tiny",
     models: Annotated[str | None, typer.Option(help="Only these of the preset, e.g. transformer,transnar.")] = None,
-    folder: Annotated[Path, typer.Option(help="For results; what is finished is not repeated.")] = Path(
-        "runs/transnar"
-    ),
+    folder: RunsFolder = Path("runs/transnar"),
     reasoner: Annotated[str, typer.Option(help="trained, or compiled: exact networks of programs.")] = "trained",
     controls: AskedHow = "all",
     settings: Settings = None,
@@ -432,6 +432,20 @@ def transnar_train(
     from mechgap.training.config import parse_assignments
 
     train_and_print(preset, models, folder, reasoner, controls, parse_assignments(settings or []))
+
+
+@transnar.command("reasoner")
+def transnar_reasoner(
+    preset: TransNARPreset = "tiny",
+    names: Annotated[str | None, typer.Option(help="Only these of the preset, e.g. trained.")] = None,
+    folder: RunsFolder = Path("runs/transnar"),
+    settings: Settings = None,
+) -> None:
+    """Train the reasoners of a study alone: then text models can be trained side by side, each by itself."""
+    from mechgap.report.text_models import train_reasoners_and_print
+    from mechgap.training.config import parse_assignments
+
+    train_reasoners_and_print(preset, names, folder, parse_assignments(settings or []))
 
 
 @transnar.command("eval")

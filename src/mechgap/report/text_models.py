@@ -19,6 +19,7 @@ from mechgap.algorithms.text import Example
 from mechgap.compiler import compile as compile_program
 from mechgap.faithfulness.looking import example_of
 from mechgap.report.transnar_page import check_page, looking_model, write_page
+from mechgap.training.multi_task import train_together
 from mechgap.training.transnar import CompiledReasoner, EvaluationConfig, SharedReasoner, TextModels
 from mechgap.training.transnar.evaluation import AS_TRAINED, CONTROLS, answers, reasoner_answers
 from mechgap.training.transnar.exam import Scores, exam_file, exam_for, score_by_size
@@ -53,6 +54,25 @@ def train_and_print(
     chosen = _controls(controls)
     done = run_study(study, folder, compiled=compiled_reasoner, controls=chosen, watch=console.print)
     print_scores({name: result.metrics[SCORES] for name, result in done.items()}, done)
+
+
+def train_reasoners_and_print(preset: str, names: str | None, folder: Path, changes: Mapping[str, Any]) -> None:
+    """Train reasoners of a study, where `train_and_print` finds them, and print the scores on their validation data."""
+    study, console = read_study(preset, changes), Console()
+    chosen = _listed(names) or list(study.reasoners)
+    for name in chosen:
+        if name not in study.reasoners:
+            raise ValueError(
+                f"The study {study.name!r} has no reasoner {name!r}. {nearest(name, list(study.reasoners))}"
+            )
+    found = {name: train_together(study.reasoners[name], folder=folder) for name in chosen}
+    table = Table(title="score on validation data, in percent", title_justify="left")
+    for column in ("algorithm", *found):
+        table.add_column(column)
+    for algorithm in dict.fromkeys(a for result in found.values() for a in result.scores):
+        cells = [f"{100 * r.scores[algorithm][0]:.1f}" if algorithm in r.scores else "" for r in found.values()]
+        table.add_row(algorithm, *cells)
+    console.print(table)
 
 
 def compiled_reasoner(names: Sequence[str], frames: int = COMPILED_FRAMES) -> CompiledReasoner:

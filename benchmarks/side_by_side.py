@@ -1,0 +1,133 @@
+"""Run commands side by side on one accelerator until a deadline: a single training leaves a large one half idle.
+
+    python benchmarks/side_by_side.py jobs.txt --place runs/jobs --workers 4 --deadline 1500
+
+A line of jobs.txt is a job: its name, the jobs that it waits for in brackets, a colon, and a command of the shell.
+Those that stand first start first.
+
+    reasoner: ...
+    transnar [reasoner]: mechgap transnar train --preset h200 --models transnar --folder runs/transnar
+
+What a job prints is in PLACE/NAME.log, and how all of them stand in PLACE/state.json. A job that runs at the deadline
+is killed; mechgap's trainings go on from their last checkpoint when they are started again.
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+LINE = re.compile(r"(?P<name>[\w.-]+)\s*(?:\[(?P<after>[^]]*)\])?\s*:\s*(?P<command>.+)")
+# Memory is taken as it is needed, so that there is some for all; what one job has compiled, no other compiles again.
+SHARING = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1"}
+WAITING, RUNNING, DONE, FAILED, KILLED, SKIPPED = "waiting", "running", "done", "failed", "killed", "skipped"
+
+
+@dataclass
+class Job:
+    """A command, and how it stands."""
+
+    name: str
+    after: tuple[str, ...]
+    command: str
+    state: str = WAITING
+    began: float = 0.0
+    seconds: float = 0.0
+    process: subprocess.Popen | None = field(default=None, repr=False)
+
+    def start(self, place: Path, now: float) -> None:
+        """Start it, in a session of its own so that all of it can be ended."""
+        environment = {"JAX_COMPILATION_CACHE_DIR": str(place / "cache"), **SHARING, **os.environ}
+        log: IO = (place / f"{self.name}.log").open("a")
+        self.process = subprocess.Popen(
+            ["bash", "-c", self.command], stdout=log, stderr=log, env=environment, start_new_session=True
+        )
+        self.state, self.began = RUNNING, now
+
+    def look(self, now: float) -> None:
+        """See whether it has ended."""
+        assert self.process is not None
+        self.seconds, code = now - self.began, self.process.poll()
+        if code is not None:
+            self.state = FAILED if code else DONE
+
+    def kill(self) -> None:
+        """End it and all that it started."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.state = KILLED
+
+
+def read_jobs(path: Path) -> list[Job]:
+    """The jobs of a file; empty lines, and those that start with #, are none."""
+    jobs: list[Job] = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        found = LINE.fullmatch(line.strip())
+        if found is None:
+            raise ValueError(f"{path}, line {number}: expected 'name [after]: command'; got {line!r}.")
+        after = tuple((found["after"] or "").replace(",", " ").split())
+        jobs.append(Job(found["name"], after, found["command"]))
+    names = [job.name for job in jobs]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{path}: two jobs are called {name!r}. Give each a name of its own.")
+    for job in jobs:
+        for other in job.after:
+            if other not in names:
+                raise ValueError(
+                    f"{path}: {job.name} waits for {other!r}, which is no job. Jobs are {', '.join(names)}."
+                )
+    return jobs
+
+
+def run(jobs: list[Job], place: Path, workers: int, deadline: float) -> None:
+    """Run them all, or until the deadline."""
+    begun, by_name = time.monotonic(), {job.name: job for job in jobs}
+    while any(job.state in (WAITING, RUNNING) for job in jobs):
+        now = time.monotonic() - begun
+        for job in jobs:
+            if job.state == RUNNING:
+                job.look(now)
+                if job.state == RUNNING and now > deadline:
+                    job.kill()
+            elif job.state == WAITING:
+                before = [by_name[name].state for name in job.after]
+                free = sum(other.state == RUNNING for other in jobs) < workers
+                if now > deadline or any(state in (FAILED, KILLED, SKIPPED) for state in before):
+                    job.state = SKIPPED
+                elif free and all(state == DONE for state in before):
+                    job.start(place, now)
+        state = {job.name: [job.state, round(job.began), round(job.seconds)] for job in jobs}
+        (place / "state.json").write_text(json.dumps({"seconds": round(now), "jobs": state}) + "\n")
+        time.sleep(1)
+
+
+def main() -> None:
+    """Read the jobs and run them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("jobs", type=Path)
+    parser.add_argument("--place", type=Path, default=Path("runs/jobs"))
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--deadline", type=float, default=float("inf"), help="seconds from now")
+    given = parser.parse_args()
+    try:
+        jobs = read_jobs(given.jobs)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    given.place.mkdir(parents=True, exist_ok=True)
+    run(jobs, given.place, given.workers, given.deadline)
+    for job in jobs:
+        print(f"{job.name:40} {job.state:8} {job.seconds:7.0f} s")
+
+
+if __name__ == "__main__":
+    main()
