@@ -8,8 +8,9 @@ import pytest
 
 import mechgap as mg
 from mechgap.networks import NetConfig
-from mechgap.networks.slots import SharedNet, Slots
+from mechgap.networks.slots import SharedNet, Slots, with_empty_slots, without_empty_slots
 from mechgap.trace import Stage
+from mechgap.training.weights import named
 from own_networks import own_network
 
 FEW = ("bfs", "dijkstra", "floyd_warshall", "heapsort", "lcs_length", "segments_intersect")
@@ -62,3 +63,14 @@ BAD = [
 def test_what_does_not_fit_is_named(name: str, values: dict, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         slots_of(FEW).put(name, values, nodes=4)
+
+
+def test_empty_slots_are_left_out_and_put_back(untrained: SharedNet) -> None:
+    arrays = {name: np.asarray(x) for name, x in named(untrained).items()}
+    few = without_empty_slots(arrays, untrained.slots)
+    assert sum(x.size for x in few.values()) < 0.7 * sum(x.size for x in arrays.values())
+    for name, x in with_empty_slots(few, untrained.slots).items():
+        np.testing.assert_array_equal(x, arrays[name], err_msg=name)
+    two = {name: np.stack([x, 2 * x]) for name, x in arrays.items()}  # of two seeds
+    for name, x in with_empty_slots(without_empty_slots(two, untrained.slots, 1), untrained.slots, 1).items():
+        np.testing.assert_array_equal(x, two[name], err_msg=name)

@@ -11,7 +11,7 @@ from mechgap.report.paper.transnar import NEEDED, run_transnar_item, transnar_it
 from mechgap.report.paper.transnar_results import Gain, Results
 from mechgap.training.transnar import TextTrainingConfig
 from mechgap.training.transnar.study import read_study
-from mechgap.training.transnar.summary import read_summary, write_summary
+from mechgap.training.transnar.summary import bring_reasoners, read_reasoners, read_summary, write_summary
 
 ROOT = Path(__file__).parents[1]
 STUDY = read_study("h200")
@@ -166,7 +166,11 @@ def test_it_is_said_how_long_models_were_trained_and_what_is_below_the_floor(tmp
     for name, score in (("transformer", 0.1), ("transnar", 0.2)):
         write(tmp_path, name, score)
     about = transnar_table("transnar-grid", tmp_path).item.about
-    assert "Trained for 10 steps of 16384 tokens on 2000 questions of every algorithm and size (planned: 5000" in about
+    planned = STUDY.models["transnar"].steps
+    assert (
+        f"Trained for 10 steps of 16384 tokens on 2000 questions of every algorithm and size (planned: {planned}"
+        in about
+    )
     assert "the paper has 7 epochs over 7000 of them" in about
     assert "At n = 10, 12, 14, 16 both TransNAR and Transformer are below the best constant answer" in about
     write(tmp_path, "transnar", 0.5)
@@ -218,3 +222,17 @@ def test_an_item_is_run_summed_up_and_shown(tmp_path: Path) -> None:
     assert said[-1] == "transnar-growing: finished before"
     study = read_study("quick", small)
     assert set(write_summary(study, tmp_path / "runs" / "transnar", tmp_path / "again")) == set(found)
+    run_transnar_item("transnar-unseen", "quick", tmp_path / "results", **again | {"runs": tmp_path / "elsewhere"})
+    assert "the reasoner 'trained' comes along, and is not trained again" in said
+    assert set(read_reasoners(tmp_path / "results" / "transnar")) == {"trained", "two"}
+
+
+def test_a_kept_reasoner_is_brought_once(tmp_path: Path) -> None:
+    name = STUDY.reasoner.name()
+    (tmp_path / "results" / name).mkdir(parents=True)
+    (tmp_path / "results" / name / "scores.json").write_text("{}")
+    assert bring_reasoners(STUDY, tmp_path / "results", tmp_path / "runs") == ["trained"]
+    assert [path.name for path in (tmp_path / "runs" / name).iterdir()] == ["scores.json"]
+    (tmp_path / "runs" / name / "scores.json").write_text("of another training")
+    assert bring_reasoners(STUDY, tmp_path / "results", tmp_path / "runs") == []
+    assert (tmp_path / "runs" / name / "scores.json").read_text() == "of another training"

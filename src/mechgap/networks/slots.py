@@ -95,30 +95,72 @@ class SharedNet(eqx.Module):
 
     @classmethod
     def init(cls, slots: Slots, config: NetConfig, *, key: PRNGKeyArray) -> "SharedNet":
-        """Random weights, each algorithm's encoders and decoders as those of a network of its own."""
+        """Random weights, each algorithm's encoders and decoders as those of a network of its own; 0 in empty slots."""
         of_processor, of_algorithms = jax.random.split(key)
         one = ClrsNet.init(slots.spec, config, key=of_processor)
         keys = jax.random.split(of_algorithms, len(slots.algorithms))
         each = jax.vmap(lambda k: ClrsNet.init(slots.spec, config, key=k))(keys)
-        return cls(eqx.tree_at(_of_algorithms, one, _of_algorithms(each)), slots)
+        return cls(eqx.tree_at(_of_algorithms, one, _emptied(_of_algorithms(each), slots.filled)), slots)
 
     def network(self, number: Int[Array, ""] | int) -> ClrsNet:
         """The network of one algorithm, over the shared spec; its number may be traced."""
         mine = jax.tree.map(lambda x: x[number], _of_algorithms(self.networks))
-        filled = self.asked(number)
-        emptied = tuple(
-            {slot: jax.tree.map(lambda x, full=filled[slot]: x * full, layers) for slot, layers in part.items()}
-            for part in mine
-        )
-        return eqx.tree_at(_of_algorithms, self.networks, emptied)
+        # They are empty anyway, and no gradient may fill them.
+        return eqx.tree_at(_of_algorithms, self.networks, _emptied(mine, self.asked(number)))
 
     def asked(self, number: Int[Array, ""] | int) -> dict[str, Array]:
         """slot -> 1 where the algorithm has such a variable, else 0."""
         return {slot: jnp.asarray(where)[number] for slot, where in self.slots.filled.items()}
 
 
+def without_empty_slots(arrays: Mapping[str, Any], slots: Slots, axis: int = 0) -> dict[str, np.ndarray]:
+    """The arrays of a `SharedNet`, by their names, without what is 0 in all networks: most of them.
+
+    Args:
+        arrays: named by the path that leads to them, e.g. "networks.encoders.pos.0.weight".
+        slots: those of the network.
+        axis: of the algorithms.
+    """
+    found = {}
+    for name, x in arrays.items():
+        rows = _rows(slots, name)
+        found[name] = np.asarray(x) if rows is None else np.take(np.asarray(x), rows, axis)
+    return found
+
+
+def with_empty_slots(arrays: Mapping[str, Any], slots: Slots, axis: int = 0) -> dict[str, np.ndarray]:
+    """What `without_empty_slots` left out, put back."""
+    found = {}
+    for name, x in arrays.items():
+        rows = _rows(slots, name)
+        found[name] = np.asarray(x)
+        if rows is not None:
+            found[name] = np.zeros((*x.shape[:axis], len(slots.algorithms), *x.shape[axis + 1 :]), x.dtype)
+            found[name][(slice(None),) * axis + (rows,)] = x
+    return found
+
+
+def _rows(slots: Slots, name: str) -> np.ndarray | None:
+    """The numbers of the algorithms that an array is for, if it has a row for each."""
+    words = name.split(".")
+    for part in ("encoders", "decoders"):
+        if part in words:
+            return np.flatnonzero(slots.filled[words[words.index(part) + 1]])
+    return None
+
+
 def _of_algorithms(net: ClrsNet) -> tuple[dict, dict]:
     return net.encoders, net.decoders
+
+
+def _emptied(parts: tuple[dict, dict], filled: Mapping[str, Any]) -> tuple[dict, dict]:
+    """Encoders and decoders by slot, of one algorithm or of all, with zeros where `filled` says 0."""
+
+    def of_slot(layers: Any, full: Any) -> Any:
+        return jax.tree.map(lambda x: x * jnp.reshape(full, jnp.shape(full) + (1,) * (x.ndim - jnp.ndim(full))), layers)
+
+    encoders, decoders = ({slot: of_slot(layers, filled[slot]) for slot, layers in part.items()} for part in parts)
+    return encoders, decoders
 
 
 def _slots_of(spec: Spec) -> dict[str, str]:

@@ -26,7 +26,7 @@ from mechgap.report.paper.transnar_results import (
 from mechgap.report.paper.verdicts import DIFFERS, IMPOSSIBLE, NEVER, PERCENT, REPRODUCED, SHOWN, SMALL, Details, Line
 from mechgap.training.config import parse_toml
 from mechgap.training.transnar.study import read_study, run_study
-from mechgap.training.transnar.summary import write_summary
+from mechgap.training.transnar.summary import bring_reasoners, write_summary
 
 PREFIX = "transnar-"
 MAIN = ("transnar", "transformer")
@@ -61,6 +61,8 @@ def run_transnar_item(
     if done and (_checked(name) != "growing" or _has_growing(kept)):
         say(f"{name}: finished before")
         return
+    for one in bring_reasoners(study, folder / FOLDER, place):
+        say(f"the reasoner {one!r} comes along, and is not trained again")
     run_study(study, place, compiled=compiled_reasoner, watch=say)
     write_summary(study, place, folder / FOLDER)
 

@@ -13,7 +13,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from mechgap.networks import Prediction, postprocess
-from mechgap.networks.slots import SharedNet, Slots
+from mechgap.networks.slots import SharedNet, Slots, with_empty_slots, without_empty_slots
 from mechgap.storage import read_tensors, writable_folder, write_tensors
 from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.loss import losses
@@ -24,7 +24,7 @@ from mechgap.training.multi_task.pool import Pool, Samples, slots_of, sources_of
 from mechgap.training.scores import count, score_of
 from mechgap.training.weights import named, renamed
 
-FORMAT = "mechgap.shared_network/1"
+FORMAT = "mechgap.shared_network/2"  # the first had weights of empty slots, too
 FED = "encoded_decoded"  # the hint mode of networks that are told what they found
 MOST_CHUNK, CHUNKS = 100, 20  # steps between two looks at the clock, and looks that a training has at least
 NETWORK, SCORES, MANIFEST = "network.safetensors", "scores.json", "manifest.json"
@@ -220,7 +220,7 @@ def _score(slots: Slots, number: int, counts: dict[str, np.ndarray]) -> np.ndarr
 def save_multi_task(folder: Path, result: MultiTask) -> None:
     """Write the networks and their scores; the scores last, so that a folder with them is whole. Drops the state."""
     header = {"format": FORMAT, "config": result.config.as_json()}
-    write_tensors(folder / NETWORK, {k: np.asarray(x) for k, x in named(result.networks).items()}, header)
+    write_tensors(folder / NETWORK, without_empty_slots(named(result.networks), result.networks.slots, axis=1), header)
     write_json(folder / MANIFEST, result.manifest)
     # JSON knows no NaN.
     scores = {name: [None if np.isnan(x) else x for x in values.tolist()] for name, values in result.scores.items()}
@@ -245,7 +245,7 @@ def _read(folder: Path) -> MultiTask:
     slots = slots_of(sources_of(config))
     keys = jax.eval_shape(lambda: jax.vmap(jax.random.key)(jnp.arange(config.seeds)))
     skeleton = eqx.filter_eval_shape(eqx.filter_vmap(lambda k: SharedNet.init(slots, config.network, key=k)), keys)
-    arrays = {name: jnp.asarray(x) for name, x in tensors.items()}
+    arrays = {name: jnp.asarray(x) for name, x in with_empty_slots(tensors, slots, axis=1).items()}
     networks = renamed(skeleton, arrays, f"The network in {folder / NETWORK}")
     scores = {name: np.array(x, np.float64) for name, x in read_json(folder / SCORES).items()}
     return MultiTask(config, networks, scores, read_json(folder / MANIFEST))

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mechgap.networks import NetConfig
-from mechgap.networks.slots import SharedNet, Slots
+from mechgap.networks.slots import SharedNet, Slots, with_empty_slots, without_empty_slots
 from mechgap.networks.transnar import TransNAR
 from mechgap.programs import program
 from mechgap.storage import read_tensors, write_tensors, write_text
@@ -25,7 +25,7 @@ from mechgap.training.transnar.config import TextTrainingConfig
 from mechgap.training.transnar.reasoner import CompiledReasoner, Reasoner, SharedReasoner
 from mechgap.training.weights import named, renamed, skeleton_of, variable_of
 
-FORMAT, REASONER_FORMAT = "mechgap.text_model/1", "mechgap.reasoner/1"
+FORMAT, REASONER_FORMAT = "mechgap.text_model/1", "mechgap.reasoner/2"
 CONFIG, METRICS, MANIFEST = "config.json", "metrics.json", "manifest.json"
 MODEL, OWN_REASONER, REASONER = "model-{}.safetensors", "reasoner-{}.safetensors", "reasoner.safetensors"
 FULL, HALF = "float32", "bfloat16"
@@ -99,11 +99,7 @@ def load_text_models(folder: str | Path) -> TextModels:
 
 
 def save_reasoner(path: str | Path, reasoner: Reasoner, dtype: str = FULL) -> None:
-    """Write a reasoner; a compiled one in full precision, which it needs.
-
-    In half precision it is also rid of what is never used: the encoders and decoders of slots that an algorithm leaves
-    empty, which are most of its weights.
-    """
+    """Write a reasoner, without empty slots; a compiled one in full precision, which it needs."""
     nets = reasoner.networks if isinstance(reasoner, CompiledReasoner) else None
     if nets is None:
         assert isinstance(reasoner, SharedReasoner)
@@ -118,10 +114,8 @@ def save_reasoner(path: str | Path, reasoner: Reasoner, dtype: str = FULL) -> No
         "stand_ins": reasoner.stand_ins if isinstance(reasoner, SharedReasoner) else (),
         "programs": [one.name for one in reasoner.programs] if isinstance(reasoner, CompiledReasoner) else None,
     }
-    arrays, dtype = named(reasoner), dtype if nets is None else FULL
-    if dtype == HALF:
-        arrays = {name: x[_used(reasoner.slots, name)] for name, x in arrays.items()}
-    _write(Path(path), arrays, about, dtype)
+    arrays = named(reasoner) if nets is not None else without_empty_slots(named(reasoner), reasoner.slots)
+    _write(Path(path), arrays, about, dtype if nets is None else FULL)
 
 
 def load_reasoner(path: str | Path) -> Reasoner:
@@ -134,26 +128,13 @@ def load_reasoner(path: str | Path) -> Reasoner:
         net = eqx.filter_eval_shape(lambda key: SharedNet.init(slots, config, key=key), jax.random.key(0))
         stand_ins = tuple((unseen, other) for unseen, other in about.get("stand_ins", ()))
         skeleton = SharedReasoner(net=net, frames=about["frames"], stand_ins=stand_ins)
-        if about["dtype"] == HALF:
-            arrays = {name: _spread(slots, name, x) for name, x in arrays.items()}
+        arrays = {name: jnp.asarray(x) for name, x in with_empty_slots(arrays, slots).items()}
     else:
         networks = {name: skeleton_of(spec, NetConfig(**about["configs"][name])) for name, spec in specs.items()}
         programs = tuple(program(name) for name in about["programs"])
         frames = about["frames"]
         skeleton = CompiledReasoner(networks=networks, names=tuple(specs), frames=frames, programs=programs)
     return renamed(skeleton, arrays, f"The reasoner in {path}")
-
-
-def _used(slots: Slots, name: str) -> Any:
-    """Which of its rows, one for each algorithm, a network reads of an array; ... for all."""
-    _, _, part, slot, *_ = [*name.split("."), ""]
-    return slots.filled[slot] > 0 if part in ("encoders", "decoders") else ...
-
-
-def _spread(slots: Slots, name: str, x: Any) -> Any:
-    """The rows that were kept at their places, and zeros at those of the others."""
-    used = _used(slots, name)
-    return x if used is ... else jnp.zeros((len(used), *x.shape[1:]), x.dtype).at[np.flatnonzero(used)].set(x)
 
 
 def _write(path: Path, arrays: dict[str, Any], about: dict[str, Any], dtype: str) -> None:

@@ -1,6 +1,10 @@
-"""What a study found, in a few small files without weights: a JSON file for every model, and one for the reasoners."""
+"""What a study found, in a few small files: a JSON file for every model without its weights, one for the reasoners.
+
+The reasoners themselves lie beside them, so that more models can be trained that look at the same ones.
+"""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +43,20 @@ def write_summary(study: Study, folder: str | Path, out: str | Path) -> list[str
             scores = {algorithm: list(map(float, values)) for algorithm, values in result.scores.items()}
             found = _rounded({"scores": scores, "manifest": result.manifest})
             reasoners[name] = {"config": config.as_json(), **found}
-    _write(out / REASONERS, reasoners)
+            shutil.copytree(folder / config.name(), out / config.name(), dirs_exist_ok=True)
+    _write(out / REASONERS, {**read_reasoners(out), **reasoners})
     return list(notes)
+
+
+def bring_reasoners(study: Study, out: str | Path, folder: str | Path) -> list[str]:
+    """Put the reasoners that `write_summary` kept where `run_study` looks for them; returns their names."""
+    kept = {name: Path(out) / config.name() for name, config in study.reasoners.items()}
+    brought = {
+        name: place for name, place in kept.items() if place.exists() and not (Path(folder) / place.name).exists()
+    }
+    for place in brought.values():
+        shutil.copytree(place, Path(folder) / place.name)
+    return list(brought)
 
 
 def read_reasoners(out: str | Path) -> dict[str, dict[str, Any]]:
