@@ -45,8 +45,10 @@ test-browser: $(BIN)/.installed
 	@$(HAS_PLAYWRIGHT) && $(HAS_CHROMIUM) || echo "WARNING: THE BROWSER TESTS WERE SKIPPED. They need playwright" \
 	  "(pip install 'mechgap[browser]') and chromium, which MECHGAP_BROWSER may name." >&2
 
+# The default tests, compiled quickly; then all others, compiled as users do, which takes several times as long.
 test-all: $(BIN)/.installed oracle tl
-	$(PYTEST) -m ''
+	$(PYTEST)
+	$(PYTEST) -m 'slow or browser'
 
 lint: $(BIN)/.installed
 	$(BIN)/ruff check .

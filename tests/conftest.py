@@ -18,7 +18,7 @@ settings.load_profile("default")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile quickly in the default run, whose programs run for a moment; `make test-all` compiles as users do."""
+    """Compile quickly in the default run, whose programs run for a moment; slow tests are compiled as users do."""
     jax.config.update("jax_disable_most_optimizations", "not slow" in config.option.markexpr)
 
 
