@@ -9,7 +9,8 @@ Those that stand first start first.
     transnar [reasoner]: mechgap transnar train --preset h200 --models transnar --folder runs/transnar
 
 What a job prints is in PLACE/NAME.log, and how all of them stand in PLACE/state.json. A job that runs at the deadline
-is killed; mechgap's trainings go on from their last checkpoint when they are started again.
+is killed; mechgap's trainings go on from their last checkpoint when they are started again. The exit status is 0 where
+all jobs have done their work.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,11 +88,25 @@ def read_jobs(path: Path) -> list[Job]:
                 raise ValueError(
                     f"{path}: {job.name} waits for {other!r}, which is no job. Jobs are {', '.join(names)}."
                 )
+    can_start: set[str] = set()
+    while more := {job.name for job in jobs if set(job.after) <= can_start} - can_start:
+        can_start |= more
+    if waiting := [name for name in names if name not in can_start]:
+        raise ValueError(f"{path}: {', '.join(waiting)} wait for one another. Take one of them out of the brackets.")
     return jobs
 
 
 def run(jobs: list[Job], place: Path, workers: int, deadline: float) -> None:
-    """Run them all, or until the deadline."""
+    """Run them all, or until the deadline; where this ends otherwise, they end with it."""
+    try:
+        _run(jobs, place, workers, deadline)
+    finally:
+        for job in jobs:
+            if job.state == RUNNING:
+                job.kill()
+
+
+def _run(jobs: list[Job], place: Path, workers: int, deadline: float) -> None:
     begun, by_name = time.monotonic(), {job.name: job for job in jobs}
     while any(job.state in (WAITING, RUNNING) for job in jobs):
         now = time.monotonic() - begun
@@ -116,17 +132,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("jobs", type=Path)
     parser.add_argument("--place", type=Path, default=Path("runs/jobs"))
-    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--workers", type=int, default=4, help="jobs at a time")
     parser.add_argument("--deadline", type=float, default=float("inf"), help="seconds from now")
     given = parser.parse_args()
+    if given.workers < 1:
+        parser.error(f"--workers must be at least 1; got {given.workers}.")
     try:
         jobs = read_jobs(given.jobs)
     except (OSError, ValueError) as error:
         parser.error(str(error))
     given.place.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as Ctrl-C: jobs are ended, too
     run(jobs, given.place, given.workers, given.deadline)
     for job in jobs:
         print(f"{job.name:40} {job.state:8} {job.seconds:7.0f} s")
+    sys.exit(any(job.state != DONE for job in jobs))
 
 
 if __name__ == "__main__":

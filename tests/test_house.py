@@ -26,6 +26,7 @@ ORDER = (
     "doctor",
     "demo",
     "cli",
+    "__main__",
 )
 SIDE_BY_SIDE = ({"compiler", "training"},)  # 4a and 4b do not know each other
 PACKAGE_ROOT = "__init__"

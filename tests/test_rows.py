@@ -5,33 +5,30 @@ import numpy as np
 import pytest
 
 import mechgap as mg
-from mechgap.algorithms import rows
+from mechgap.trace import Trace
 
 BY_ROWS = ("graham_scan", "jarvis_march", "quickselect", "quicksort")
-N = 8
+WHOLE, CUT = 44, 3
 
 
-def inputs_of(name: str) -> dict:
-    return mg.algorithm(name).sample(jax.random.key(3), N, 6)
-
-
-@pytest.mark.parametrize("cut", [None, 20, 2])
-@pytest.mark.parametrize("name", BY_ROWS)
-def test_all_at_once_is_one_by_one(name: str, cut: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    algorithm, inputs = mg.algorithm(name), inputs_of(name)
-    one_by_one = algorithm.device_trace(inputs, cut)
-    monkeypatch.setattr(rows, "_one_by_one", rows._all_at_once)
-    all_at_once = algorithm.device_trace(inputs, cut)
-    np.testing.assert_array_equal(one_by_one.lengths, all_at_once.lengths)
-    for values, others in ((one_by_one.hints, all_at_once.hints), (one_by_one.outputs, all_at_once.outputs)):
-        for variable, x in values.items():
-            np.testing.assert_array_equal(x, others[variable], err_msg=variable)
+def traced(name: str, steps: int) -> Trace:
+    """Of drawn inputs, and of the same with ties."""
+    algorithm = mg.algorithm(name)
+    drawn = algorithm.benchmark_sampler(7, 6, 8).next().inputs
+    inputs = {k: np.concatenate([x, np.round(3 * x)]).astype(np.float32) for k, x in drawn.items()}
+    return jax.jit(lambda given: algorithm.device_trace(given, steps))(inputs)
 
 
 @pytest.mark.parametrize("name", BY_ROWS)
-def test_a_cut_execution_is_the_beginning_of_the_whole(name: str) -> None:
-    algorithm, inputs, cut = mg.algorithm(name), inputs_of(name), 10
-    whole, short = algorithm.device_trace(inputs), algorithm.device_trace(inputs, cut)
-    np.testing.assert_array_equal(short.lengths, np.minimum(whole.lengths, cut))
+def test_samples_one_by_one_all_at_once_and_where_there_is_little_room(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, cut = traced(name, WHOLE), traced(name, CUT)
+    assert whole.lengths.max() < WHOLE
+    np.testing.assert_array_equal(cut.lengths, np.minimum(whole.lengths, CUT))
     for variable, x in whole.hints.items():
-        np.testing.assert_array_equal(x[:cut], short.hints[variable], err_msg=variable)
+        np.testing.assert_array_equal(x[:CUT], cut.hints[variable], err_msg=variable)
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *given, cpu, default: default(*given))
+    for one_by_one, all_at_once in ((whole, traced(name, WHOLE)), (cut, traced(name, CUT))):
+        assert one_by_one.differences(all_at_once) == {}
+        assert jax.tree.map(lambda x: x.dtype, one_by_one) == jax.tree.map(lambda x: x.dtype, all_at_once)

@@ -775,6 +775,25 @@ def test_other_settings_are_run_anew_and_smaller_ones_are_not(tmp_path: Path) ->
     assert said[-1].endswith("holds a larger run, which is kept")
 
 
+@pytest.mark.slow
+def test_a_training_is_stopped_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the command to the training; a longer result is not replaced by a shorter one."""
+    small = {"steps": 4, "chunk": 2, "train_length": 3, "each": 4}
+    name = "parity_sequential_relative"
+
+    def ended(stop_after: float | None, **changes: Any) -> tuple[str, int]:
+        learn(["supervision"], [name], "quick", tmp_path, small | changes, stop_after)
+        manifest = json.loads((tmp_path / "quick" / name / "manifest.json").read_text())
+        return manifest["ended"], manifest["steps"]
+
+    assert ended(1e-9) == ("stopped before all steps", 2)
+    assert ended(None) == ("all steps", 4)
+    assert ended(1e-9, steps=8) == ("all steps", 4), "the longer one stays"
+    assert ended(None, steps=8) == ("all steps", 8)
+    assert ended(1e-9, steps=20) == ("all steps", 8)
+    assert ended(1e-9, steps=20, learning_rate=0.5) == ("all steps", 8)
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -873,7 +892,7 @@ def write_result(folder: Path, name: str, shares: list[tuple[float, ...]], ended
     rows = [dict(zip(("seed", *slices), (i, *s), strict=True)) for i, s in enumerate(shares)]
     write_json(folder / "alta" / name / "metrics.json", rows)
     write_json(folder / "alta" / name / "config.json", asdict(study))
-    steps = 7 if ended == "enough" else study.recipe.steps
+    steps = study.recipe.steps if ended == "all steps" else 7
     write_json(folder / "alta" / name / "manifest.json", {"date": "2026-01-02", "steps": steps, "ended": ended})
     if study.kind == "scan":
         return
@@ -932,7 +951,13 @@ def test_what_was_trained_otherwise_is_not_compared(tmp_path: Path) -> None:
     assert short == "reproduced"
     assert longer.startswith("differs: trained with a bias for each distance, not with T5's buckets; one network each")
     went = alta_table("alta-table3", tmp_path).details[-1].rows[0][1]
-    assert went == "stopped after 7 steps at 100% on training data, a bias for each distance"
+    assert went == "ended after 7 steps at 100% on training data, a bias for each distance"
+    write_result(tmp_path, "absolute_8", [(1.0, 0.49, 0.5)], ended="stopped before all steps")
+    stopped = alta_table("alta-table3", tmp_path)
+    assert {line.verdict for line in stopped.lines if line.label.startswith("8 layers, absolute")} == {
+        "too small to compare"
+    }
+    assert stopped.details[-1].rows[1][:2] == ("absolute_8", "stopped after 7 of 50000 steps")
     write_result(tmp_path, "scan_2", [(0.5,)], ended="enough")
     early = alta_table("alta-table5", tmp_path).lines[0].verdict
     assert early.startswith(
@@ -976,7 +1001,7 @@ def test_the_table_of_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert cells["MCD3", "separate", "absolute", "paper"] == ("4", "5", "2", "3", "1", "–", "–")
     assert cells["MCD3", "separate", "absolute", "ours"] == (*["data not available"] * 5, "–", "–")
     assert ("random (ours)", "shared", "relative", "paper") not in cells
-    assert trainings.rows[0][:2] == ("scan_6", "stopped after 7 steps at 100% on training data")
+    assert trainings.rows[0][:2] == ("scan_6", "ended after 7 steps at 100% on training data")
     assert trainings.rows[1][:2] == ("scan_divergence_16", "100000 steps")
     drawn = alta_table("alta-figure18", tmp_path).details[0]
     assert {row[1:3] for row in drawn.rows} == {("shared", "relative")}
@@ -1022,7 +1047,7 @@ def test_all_trainings_in_one_table(tmp_path: Path) -> None:
         "study": "relative_8",
         "learns from": "answers",
         "networks": "1",
-        "training": "stopped after 7 steps at 100% on training data",
+        "training": "ended after 7 steps at 100% on training data",
         "training data": "",
         "as long": "100.0",
         "longer": "60.0",
@@ -1050,7 +1075,7 @@ def test_all_trainings_in_one_table(tmp_path: Path) -> None:
         "1024 texts of 20 bits, mark: before the bits",
     )
     said = CliRunner().invoke(app, ["alta", "summary", "--folder", str(tmp_path)], env={"COLUMNS": "250"}).output
-    assert "stopped after 7 steps" in said
+    assert "ended after 7 steps" in said
     assert "test of SCAN" in said
 
 

@@ -1,12 +1,16 @@
 """Jobs that share an accelerator: their order, what becomes of those that fail or are late, and bad files of jobs."""
 
 import json
+import os
+import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from typer.main import get_command
 
 from mechgap.cli import app
 from mechgap.faithfulness.sequence_presets import sequence_studies
@@ -31,7 +35,7 @@ never [fails]: touch never
 late: sleep 100
 """
     ended = run(tmp_path, jobs, "--workers", "3", "--deadline", "4")
-    assert ended.returncode == 0, ended.stderr
+    assert ended.returncode == 1, ended.stderr
     states = {name: job[0] for name, job in json.loads((tmp_path / "place/state.json").read_text())["jobs"].items()}
     assert states == {"last": "done", "first": "done", "fails": "failed", "never": "skipped", "late": "killed"}
     assert (tmp_path / "place/last.log").read_text() == "hello\nagain\n"
@@ -45,6 +49,7 @@ late: sleep 100
         ("train everything", "jobs.txt, line 1: expected 'name [after]: command'; got 'train everything'"),
         ("a [b]: true", "a waits for 'b', which is no job. Jobs are a."),
         ("a: true\na: false", "two jobs are called 'a'"),
+        ("a [b]: true\nb [a]: true\nc: true", "a, b wait for one another. Take one of them out of the brackets."),
     ],
 )
 def test_bad_files_of_jobs(tmp_path: Path, jobs: str, message: str) -> None:
@@ -54,14 +59,39 @@ def test_bad_files_of_jobs(tmp_path: Path, jobs: str, message: str) -> None:
     assert not (tmp_path / "place").exists()
 
 
+def test_workers_are_at_least_one_and_success_is_an_exit_status(tmp_path: Path) -> None:
+    assert run(tmp_path, "a: true").returncode == 0
+    assert "--workers must be at least 1; got 0" in run(tmp_path, "a: true", "--workers", "0").stderr
+
+
+def test_jobs_end_with_the_one_who_runs_them(tmp_path: Path) -> None:
+    (tmp_path / "jobs.txt").write_text("long: echo $$ > pid; sleep 100\n")
+    words = [sys.executable, str(BENCHMARKS / "side_by_side.py"), "jobs.txt", "--place", "place"]
+    runner = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        time.sleep(0.05)
+    runner.terminate()
+    assert runner.wait(timeout=30) == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
 @pytest.mark.parametrize("file", sorted(path.name for path in (BENCHMARKS / "jobs").iterdir()))
 def test_the_jobs_that_come_along_are_commands_of_mechgap(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every command is one that there is, and every job has the name of a study, model or reasoner."""
+    """Words and settings are those of a command, and a job does what its name says."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     from side_by_side import read_jobs  # type: ignore[import-not-found]
 
-    known = {*sequence_studies(), *read_study("h200").models, *read_study("h200").reasoners}
+    study = read_study("h200")
+    known = {*sequence_studies(), *study.models, *study.reasoners}
+    others = {"reasoner": "trained", "demo": None, "demo_pack": None}
     for job in read_jobs(BENCHMARKS / "jobs" / file):
-        words = job.command.split("python -m mechgap ")[-1].split()
-        assert CliRunner().invoke(app, [*words[:2], "--help"]).exit_code == 0, job.name
-        assert job.name in known or job.name in ("reasoner", "demo", "demo_pack"), job.name
+        group, name, *words = shlex.split(job.command.split("python -m mechgap ")[-1])
+        command: Any = get_command(app)
+        asked = command.commands[group].commands[name].make_context(job.name, words).params
+        assert asked.get("preset", "full") in ("full", "h200", "demo")
+        given = asked.get("program") or asked.get("models") or asked.get("names")
+        given = given[0] if isinstance(given, list | tuple) else given
+        probed = "_probed" if asked.get("probe") else ""
+        meant = others.get(job.name, job.name)
+        assert meant is None or (meant in known and f"{given}{probed}" == meant), job.name

@@ -36,20 +36,6 @@ def test_hulls_are_scipys(name: str, n: int) -> None:
         assert set(np.flatnonzero(in_hull)) == set(ConvexHull(np.stack([x, y], axis=1)).vertices)
 
 
-@pytest.mark.parametrize("steps", [3, 40])
-@pytest.mark.parametrize("name", HULLS)
-def test_samples_one_by_one_and_all_at_once(name: str, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A processor goes through the samples, an accelerator through the steps; also where there is little room."""
-    algorithm = mg.algorithm(name)
-    drawn = algorithm.benchmark_sampler(7, 6, 16).next().inputs
-    inputs = {k: np.concatenate([x, np.round(3 * x)]).astype(np.float32) for k, x in drawn.items()}  # with ties
-    one_by_one = jax.jit(lambda given: algorithm.device_trace(given, steps))(inputs)
-    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *given, cpu, default: default(*given))
-    all_at_once = jax.jit(lambda given: algorithm.device_trace(given, steps))(inputs)
-    assert one_by_one.differences(all_at_once) == {}
-    assert jax.tree.map(lambda x: x.dtype, one_by_one) == jax.tree.map(lambda x: x.dtype, all_at_once)
-
-
 @given(st.lists(st.sampled_from([0.0, 0.5, 0.75, 1.0]), min_size=9, max_size=9))
 def test_points_in_the_order_of_their_angles(angles: list[float]) -> None:
     """Of equal angles the first comes first, as in a stable sort."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mechgap.report import text_models
 from mechgap.report.paper.document import document
 from mechgap.report.paper.transnar import NEEDED, run_transnar_item, transnar_items, transnar_table
 from mechgap.report.paper.transnar_results import Gain, Results
@@ -162,6 +163,28 @@ def test_models_that_were_trained_differently_are_not_compared(tmp_path: Path) -
     )
 
 
+def look_at(folder: Path, name: str, reasoner: str, training: str) -> None:
+    path = folder / "transnar" / f"{name}.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "reasoner": reasoner, "looks_at": training}))
+
+
+def test_models_that_looked_at_different_trainings_of_a_reasoner_are_not_compared(tmp_path: Path) -> None:
+    label = "TransNAR above TransNAR with shuffled states, CLRS, n = 10"
+    for name in ("transformer", "transnar", "transnar_shuffled"):
+        write(tmp_path, name, 0.9 if name == "transnar" else 0.4)
+    look_at(tmp_path, "transnar", "trained", "together-1")
+    look_at(tmp_path, "transnar_shuffled", "trained", "together-2")
+    assert verdicts("controls", tmp_path)[label] == "too small to compare: they were trained with different reasoner"
+    look_at(tmp_path, "transnar_shuffled", "trained", "together-1")
+    assert verdicts("controls", tmp_path)[label].startswith("shown: a gain")
+    (tmp_path / "transnar" / "reasoners.json").write_text(
+        json.dumps({"trained": {"name": "together-1", "config": {"steps": 123}}})
+    )
+    assert "beside a reasoner of 123 steps" in transnar_table("transnar-grid", tmp_path).item.about
+    look_at(tmp_path, "transnar", "trained", "together-2")
+    assert "beside a reasoner" not in transnar_table("transnar-grid", tmp_path).item.about
+
+
 def test_it_is_said_how_long_models_were_trained_and_what_is_below_the_floor(tmp_path: Path) -> None:
     for name, score in (("transformer", 0.1), ("transnar", 0.2)):
         write(tmp_path, name, score)
@@ -236,3 +259,19 @@ def test_a_kept_reasoner_is_brought_once(tmp_path: Path) -> None:
     (tmp_path / "runs" / name / "scores.json").write_text("of another training")
     assert bring_reasoners(STUDY, tmp_path / "results", tmp_path / "runs") == []
     assert (tmp_path / "runs" / name / "scores.json").read_text() == "of another training"
+
+
+def test_another_training_of_a_kept_reasoner_is_refused(tmp_path: Path) -> None:
+    """Models that stay would no longer look at what lies beside them."""
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "study-transnar.json").write_text('{"number": 0, "place": "transnar-1"}')
+    for folder in ("results", "runs"):
+        place = tmp_path / folder / STUDY.reasoner.name()
+        place.mkdir(parents=True)
+        (place / "scores.json").write_text("{}")
+        (place / "network.safetensors").write_text(folder)
+    with pytest.raises(
+        ValueError, match=r"are two trainings of one reasoner, and models of .*results look at the first"
+    ):
+        text_models.summarise_and_print(tmp_path / "runs", tmp_path / "results", "h200", {})
+    assert [path.name for path in (tmp_path / "results").iterdir()] == [STUDY.reasoner.name()]

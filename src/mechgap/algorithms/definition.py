@@ -127,7 +127,8 @@ class Algorithm:
 
         Args:
             inputs: as for `trace`; `sample` makes them.
-            steps: T (static); by default large enough for every input of that size. Longer executions are cut.
+            steps: T (static); by default large enough for every input of that size. Longer executions are cut, and have
+                the outputs of where they are cut.
         """
         inputs = completed(self.spec, {name: jnp.asarray(x) for name, x in inputs.items()}, jnp)
         run = self.tracer(inputs, steps or self.max_steps(inputs["pos"].shape[-1]))

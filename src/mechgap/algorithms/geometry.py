@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import PointsInDisk, TwoSegments
-from mechgap.algorithms.rows import NOTHING, Access, unroll_rows
+from mechgap.algorithms.rows import NOTHING, Access, short, unroll_rows
 from mechgap.algorithms.unroll import State, at, frames_before, lowest, marks, one_hot, pointer
 from mechgap.algorithms.variables import ORDER_HINT, POSITION, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
@@ -176,7 +176,7 @@ class Scan(NamedTuple):
 def _scan(x: Float[Array, "batch n"], y: Float[Array, "batch n"], order: Int[Array, "batch n"], steps: int) -> Scan:
     batch, n = x.shape
     best, never = order[:, 0], 2 * n + 1
-    short = np.min_scalar_type(-max(never, steps))
+    small = short(max(never, steps))
 
     def step(old: State, memory: State, rows: Access, t: Array) -> tuple[State, State, State]:
         place, top, below = old["place"], old["top"], old["below"]
@@ -200,7 +200,7 @@ def _scan(x: Float[Array, "batch n"], y: Float[Array, "batch n"], order: Int[Arr
         step,
         lambda state: state["place"] < n,
         {"place": jnp.ones(batch, jnp.int32), "top": best, "below": best},  # the candidate's place in the order
-        {"turned": turned.astype(short), "below": jnp.broadcast_to(ids, (batch, n)).astype(short)},
+        {"turned": turned.astype(small), "below": jnp.broadcast_to(ids, (batch, n)).astype(small)},
         {"top": shown, "candidate": shown},
         first=3,
     )

@@ -6,10 +6,9 @@ and the predecessor of each node, which is the node one place before it.
 """
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
-from mechgap.algorithms.rows import Access
+from mechgap.algorithms.rows import Access, short
 from mechgap.algorithms.unroll import State
 
 
@@ -19,9 +18,10 @@ def standing(batch: int, n: int) -> State:
     return {"order": order, "pred": jnp.maximum(order - 1, 0).astype(short(n))}
 
 
-def short(n: int) -> np.dtype:
-    """The smallest type of integers that the nodes fit into."""
-    return np.min_scalar_type(-n)
+def beginning(batch: int, n: int) -> State:
+    """The state before the first comparison of the whole array."""
+    zero, last = jnp.zeros(batch, jnp.int32), jnp.full(batch, n - 1, jnp.int32)
+    return {"p": zero, "r": last, "i": zero, "j": zero, "of_i": zero, "of_j": zero, "of_r": last}
 
 
 def compared(here: State, memory: State, rows: Access, key: Array) -> tuple[State, Array]:

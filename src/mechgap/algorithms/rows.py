@@ -11,11 +11,17 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, Shaped
 
 from mechgap.algorithms.unroll import State, at
 
 NOTHING = -1  # a record where there is no frame: its one-hot vector is zero
+
+
+def short(most: int) -> np.dtype:
+    """The smallest type of integers for numbers up to that: more of them go into one instruction, and into a cache."""
+    return np.min_scalar_type(-most)
 
 
 class Access(NamedTuple):

@@ -6,8 +6,8 @@ from jaxtyping import Array, Bool
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import SortedKeysAndTarget, UniformKeys
-from mechgap.algorithms.partition import compared, nodes_at, short, standing
-from mechgap.algorithms.rows import NOTHING, Access, unroll_rows
+from mechgap.algorithms.partition import beginning, compared, nodes_at, standing
+from mechgap.algorithms.rows import NOTHING, Access, short, unroll_rows
 from mechgap.algorithms.unroll import State, frames_before, one_hot, pointer, unroll
 from mechgap.algorithms.variables import ORDER_HINT, POSITION, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
@@ -140,15 +140,10 @@ def quickselect(inputs: dict[str, Array], steps: int) -> Run:
         }
         return {**new, **nodes_at(new, order, rows)}, memory, shown
 
-    zero = jnp.zeros(batch, jnp.int32)
-    last = zero + n - 1
     record, _, lengths = unroll_rows(
         step,
         lambda state: ~state["found"],
-        {
-            **{"p": zero, "r": last, "i": zero, "j": zero, "target": zero + n // 2, "found": zero > 0},
-            **{"of_i": zero, "of_j": zero, "of_r": last},
-        },
+        beginning(batch, n) | {"target": jnp.full(batch, n // 2, jnp.int32), "found": jnp.zeros(batch, bool)},
         standing(batch, n),
         {
             "pred_h": jnp.zeros((steps, batch, n), short(n)),

@@ -14,8 +14,8 @@ from jaxtyping import Array, Bool, Int
 
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import UniformKeys
-from mechgap.algorithms.partition import compared, nodes_at, short, standing
-from mechgap.algorithms.rows import NOTHING, Access, unroll_rows
+from mechgap.algorithms.partition import beginning, compared, nodes_at, standing
+from mechgap.algorithms.rows import NOTHING, Access, short, unroll_rows
 from mechgap.algorithms.searching import ARRAY_INPUTS
 from mechgap.algorithms.unroll import State, at, expanded, one_hot, pointer, unroll
 from mechgap.algorithms.variables import ORDER_HINT, node_mark
@@ -279,16 +279,11 @@ def quicksort(inputs: dict[str, Array], steps: int) -> Run:
         new |= {"waiting": waiting - takes_off, **nodes_at(new, order, rows)}
         return new, {**memory, "first": first, "last": last}, shown
 
-    zero = jnp.zeros(batch, jnp.int32)
-    last = zero + n - 1
     stack = jnp.zeros((batch, n + 1), jnp.int32)  # one more, to write what nobody reads
     record, memory, lengths = unroll_rows(
         step,
         lambda state: state["waiting"] >= 0,
-        {
-            **{"p": zero, "r": last, "i": zero, "j": zero, "waiting": zero},
-            **{"of_i": zero, "of_j": zero, "of_r": last},
-        },
+        beginning(batch, n) | {"waiting": jnp.zeros(batch, jnp.int32)},
         {**standing(batch, n), "first": stack, "last": stack},
         {
             "pred_h": jnp.zeros((steps, batch, n), short(n)),

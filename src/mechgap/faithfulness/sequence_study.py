@@ -1,7 +1,7 @@
 """One training of ALTA's section on learnability: train, test on longer inputs, measure, keep as one small folder.
 
 config.json     all settings
-manifest.json   versions, device, date, times, steps, and whether these were all or fewer were enough
+manifest.json   versions, device, date, times, steps, and whether these were all, fewer were enough, or time was up
 metrics.json    per seed: the share of right answers on every slice of the test set
 and of parity:
 curves.json     per seed: right answers by length and by number of ones, and the mean prediction by number of ones
@@ -64,7 +64,8 @@ def run_sequence_study(
         study: what.
         folder: for the results; made where it is missing.
         runs: where the training keeps its state, to go on where it was killed or stopped; None for nowhere.
-        stop_after: so many seconds the training ends, and what came of it is tested and measured.
+        stop_after: after so many seconds the training ends, and what came of it is tested and measured, and kept unless
+            the folder holds a longer training.
         quiet: no progress bar.
     """
     begun, task = time.perf_counter(), study.task
@@ -79,6 +80,8 @@ def run_sequence_study(
         "ended": trained.ended,
         "times": {"train_s": round(trained.seconds, 1), "all_s": round(time.perf_counter() - begun, 1)},
     }
+    if trained.ended == STOPPED and _steps_in(folder) > trained.steps * study.recipe.seeds:
+        return metrics
     (folder / MANIFEST).unlink(missing_ok=True)  # from here on the folder is of this run, and whole when it has another
     for name, content in {**files, "metrics.json": metrics, CONFIG: asdict(study), MANIFEST: manifest}.items():
         write_json(folder / name, content)
@@ -111,8 +114,16 @@ def why_kept(study: SequenceStudy, folder: Path) -> str:
     found = SequenceStudy.of(read_json(folder / CONFIG))
     if found == study:
         return "" if read_json(folder / MANIFEST).get("ended") == STOPPED else "finished before"
-    mine, theirs = (x.recipe.steps * x.recipe.seeds for x in (study, found))
-    return f"{folder} holds a larger run, which is kept" if theirs > mine else ""
+    larger = _steps_in(folder) > study.recipe.steps * study.recipe.seeds
+    return f"{folder} holds a larger run, which is kept" if larger else ""
+
+
+def _steps_in(folder: Path) -> int:
+    """Steps of all networks of the training that a folder holds: all that were planned, unless it was stopped."""
+    if not (folder / MANIFEST).exists():
+        return 0
+    manifest, recipe = read_json(folder / MANIFEST), SequenceStudy.of(read_json(folder / CONFIG)).recipe
+    return recipe.seeds * (manifest["steps"] if manifest.get("ended") == STOPPED else recipe.steps)
 
 
 Metrics = list[dict[str, float]]

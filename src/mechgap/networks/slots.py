@@ -114,7 +114,7 @@ class SharedNet(eqx.Module):
 
 
 def without_empty_slots(arrays: Mapping[str, Any], slots: Slots, axis: int = 0) -> dict[str, np.ndarray]:
-    """The arrays of a `SharedNet`, by their names, without what is 0 in all networks: most of them.
+    """The arrays of a `SharedNet` by their names, without the rows of algorithms that leave a slot empty: most rows.
 
     Args:
         arrays: named by the path that leads to them, e.g. "networks.encoders.pos.0.weight".
@@ -144,8 +144,9 @@ def _rows(slots: Slots, name: str) -> np.ndarray | None:
     """The numbers of the algorithms that an array is for, if it has a row for each."""
     words = name.split(".")
     for part in ("encoders", "decoders"):
-        if part in words:
-            return np.flatnonzero(slots.filled[words[words.index(part) + 1]])
+        slot = words[words.index(part) + 1] if part in words else None
+        if slot in slots.filled:
+            return np.flatnonzero(slots.filled[slot])
     return None
 
 

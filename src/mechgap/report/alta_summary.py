@@ -12,7 +12,7 @@ from mechgap.faithfulness.sequences import VERSION
 from mechgap.networks.transformer import EACH
 from mechgap.report.paper.verdicts import Details
 from mechgap.training.checkpoint import read_json
-from mechgap.training.many import ENOUGH
+from mechgap.training.many import ENOUGH, STOPPED
 
 LEARNS_FROM = {"supervision": "vectors", "probed": "variables", "end_to_end": "answers", "scan": "answers"}
 # How the names of slices begin, whatever the longest text of the training set was.
@@ -48,7 +48,9 @@ def how_training_went(folder: Path) -> str:
     exact = ", a bias for each distance" if size is not None and size.distances == EACH else ""
     if manifest.get("ended") == ENOUGH:
         assert recipe.enough is not None
-        return f"stopped after {manifest['steps']} steps at {recipe.enough:.0%} on training data{exact}"
+        return f"ended after {manifest['steps']} steps at {recipe.enough:.0%} on training data{exact}"
+    if manifest.get("ended") == STOPPED:
+        return f"stopped after {manifest['steps']} of {recipe.steps} steps{exact}"
     planned = "" if manifest["steps"] == recipe.steps else f" of {recipe.steps}"
     return f"{manifest['steps']}{planned} steps{exact}"
 

@@ -35,6 +35,7 @@ from mechgap.training.transnar.study import (
     save_study,
     scored_models,
 )
+from mechgap.training.transnar.summary import write_summary
 
 DEMO = ("results", "transnar-demo")
 DEMO_ASKED, DEMO_SHOWN = EvaluationConfig(sizes=(10, 12, 14), count=3), 3
@@ -73,6 +74,12 @@ def train_reasoners_and_print(preset: str, names: str | None, folder: Path, chan
         cells = [f"{100 * r.scores[algorithm][0]:.1f}" if algorithm in r.scores else "" for r in found.values()]
         table.add_row(algorithm, *cells)
     console.print(table)
+
+
+def summarise_and_print(folder: Path, out: Path, preset: str, changes: Mapping[str, Any]) -> None:
+    """Write the small files of a study's results."""
+    names = write_summary(read_study(preset, changes), folder, out)
+    Console(highlight=False).print(f"wrote {', '.join(names)} and their reasoners to {out}")
 
 
 def compiled_reasoner(names: Sequence[str], frames: int = COMPILED_FRAMES) -> CompiledReasoner:

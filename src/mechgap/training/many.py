@@ -104,7 +104,7 @@ def train_many(
         unchanged: (gradient) -> where weights and moments are to stay as they are, as truths that fit the weights.
         folder: keeps the state once a minute, or after every chunk that takes longer, and goes on from there where a
             run was killed or stopped.
-        stop_after: so many seconds, compiling included, it ends after the chunk that it is in.
+        stop_after: after so many seconds, compiling included, it ends with the chunk that it is in.
         title: of the progress bar.
         quiet: no progress bar; by default where there is no terminal.
     """

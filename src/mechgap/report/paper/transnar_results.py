@@ -11,7 +11,7 @@ from scipy import stats
 
 from mechgap.report.paper.verdicts import PERCENT, Details
 from mechgap.training.transnar.evaluation import AS_TRAINED
-from mechgap.training.transnar.study import Study, read_study
+from mechgap.training.transnar.study import COMPILED, Study, read_study
 from mechgap.training.transnar.summary import read_reasoners, read_summary
 
 FOLDER = "transnar"
@@ -116,7 +116,16 @@ class Results:
 
     def unlike(self, *names: str) -> list[str]:
         """Settings of the training in which these models differ."""
-        return [key for key in ALIKE if len({self.models[name]["config"][key] for name in names}) > 1]
+        differing = [key for key in ALIKE if len({self.models[name]["config"][key] for name in names}) > 1]
+        return [*differing, *(["reasoner"] if self._looks_at_different_trainings(names) else [])]
+
+    def _looks_at_different_trainings(self, names: Sequence[str]) -> bool:
+        """Whether models look at one reasoner by its name, and at different trainings of it."""
+        found: dict[str, set[str | None]] = {}
+        for about in (self.models[name] for name in names):
+            if about.get("reasoner", COMPILED) != COMPILED:
+                found.setdefault(about["reasoner"], set()).add(about.get("looks_at"))
+        return any(len(trainings) > 1 for trainings in found.values())
 
     def floor(self, name: str, n: int) -> float:
         """The mean over algorithms of what the best constant answers get."""
@@ -133,9 +142,11 @@ class Results:
             f"Trained for {' or '.join(map(str, steps))} steps of {config['tokens']} tokens on {config['samples']} "
             f"questions of every algorithm and size (planned: {planned.models[ran[0]].steps} steps)"
         )
-        if "trained" in self.reasoners:
-            reasoner = self.reasoners["trained"]["config"]["steps"]
-            said += f", beside a reasoner of {reasoner} steps (planned: {planned.reasoner.steps})"
+        known = {about["name"]: about["config"]["steps"] for about in self.reasoners.values() if "name" in about}
+        looked_at = {self.models[name].get("looks_at") for name in ran if "reasoner" in self.models[name]}
+        if looked_at and looked_at <= set(known):
+            taken = " or ".join(map(str, sorted({known[name] for name in looked_at if name is not None})))
+            said += f", beside a reasoner of {taken} steps (planned: {planned.reasoner.steps})"
         paper = next(iter(read_study("paper").models.values()))
         learned = round(paper.samples * paper.train_share)
         made = self.models[ran[0]]["manifest"]

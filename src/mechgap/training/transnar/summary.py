@@ -3,13 +3,16 @@
 The reasoners themselves lie beside them, so that more models can be trained that look at the same ones.
 """
 
+import filecmp
 import json
 import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mechgap.storage import write_text
 from mechgap.training.multi_task import load_multi_task
+from mechgap.training.multi_task.loop import NETWORK, SCORES
 from mechgap.training.transnar.result import CONFIG, MANIFEST, METRICS
 from mechgap.training.transnar.study import Study, notes_of
 
@@ -26,37 +29,39 @@ def write_summary(study: Study, folder: str | Path, out: str | Path) -> list[str
         out: for the files; those of other models stay.
     """
     folder, out = Path(folder), Path(out)
-    out.mkdir(parents=True, exist_ok=True)
     notes = {name: note for name, note in notes_of(folder).items() if name in study.models}
+    trained = {name: config.name() for name, config in study.reasoners.items() if _finished(folder / config.name())}
+    for place in trained.values():
+        if _finished(out / place) and not filecmp.cmp(out / place / NETWORK, folder / place / NETWORK, shallow=False):
+            raise ValueError(
+                f"{out / place} and {folder / place} are two trainings of one reasoner, and models of {out} look at "
+                f"the first. Copy it to a new folder and train the models there, or write to another folder."
+            )
+    out.mkdir(parents=True, exist_ok=True)
     for name, note in notes.items():
         config, metrics, manifest = (
             json.loads((folder / note["place"] / file).read_text()) for file in (CONFIG, METRICS, MANIFEST)
         )
         about = {key: note[key] for key in ("study", "number", "reasoner", "teacher") if key in note}
-        _write(
-            out / f"{name}.json", {**about, "config": config, **_rounded({"metrics": metrics, "manifest": manifest})}
-        )
+        looks_at = {"looks_at": trained[note["reasoner"]]} if note.get("reasoner") in trained else {}
+        found = _rounded({"metrics": metrics, "manifest": manifest})
+        _write(out / f"{name}.json", {**about, **looks_at, "config": config, **found})
     reasoners = {}
-    for name, config in study.reasoners.items():
-        if (folder / config.name() / "scores.json").exists():
-            result = load_multi_task(folder / config.name())
-            scores = {algorithm: list(map(float, values)) for algorithm, values in result.scores.items()}
-            found = _rounded({"scores": scores, "manifest": result.manifest})
-            reasoners[name] = {"config": config.as_json(), **found}
-            shutil.copytree(folder / config.name(), out / config.name(), dirs_exist_ok=True)
+    for name, place in trained.items():
+        result = load_multi_task(folder / place)
+        scores = {algorithm: list(map(float, values)) for algorithm, values in result.scores.items()}
+        found = _rounded({"scores": scores, "manifest": result.manifest})
+        reasoners[name] = {"name": place, "config": study.reasoners[name].as_json(), **found}
+        _copy(folder / place, out / place)
     _write(out / REASONERS, {**read_reasoners(out), **reasoners})
     return list(notes)
 
 
 def bring_reasoners(study: Study, out: str | Path, folder: str | Path) -> list[str]:
     """Put the reasoners that `write_summary` kept where `run_study` looks for them; returns their names."""
-    kept = {name: Path(out) / config.name() for name, config in study.reasoners.items()}
-    brought = {
-        name: place for name, place in kept.items() if place.exists() and not (Path(folder) / place.name).exists()
-    }
-    for place in brought.values():
-        shutil.copytree(place, Path(folder) / place.name)
-    return list(brought)
+    places = {name: config.name() for name, config in study.reasoners.items()}
+    kept = {name: place for name, place in places.items() if _finished(Path(out) / place)}
+    return [name for name, place in kept.items() if _copy(Path(out) / place, Path(folder) / place)]
 
 
 def read_reasoners(out: str | Path) -> dict[str, dict[str, Any]]:
@@ -70,6 +75,22 @@ def read_summary(out: str | Path) -> dict[str, dict[str, Any]]:
     paths = [path for path in Path(out).glob("*.json") if path.name != REASONERS]
     found = {path.stem: json.loads(path.read_text()) for path in paths}
     return dict(sorted(found.items(), key=lambda item: item[1]["number"]))
+
+
+def _finished(place: Path) -> bool:
+    return (place / SCORES).exists()
+
+
+def _copy(place: Path, to: Path) -> bool:
+    """Copy a finished reasoner, all of it or nothing, unless there is one; returns whether it was."""
+    if _finished(to):
+        return False
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=to.parent) as beside:
+        made = shutil.copytree(place, Path(beside) / to.name)
+        shutil.rmtree(to, ignore_errors=True)  # of a training that was killed
+        made.rename(to)
+    return True
 
 
 def _write(path: Path, values: Any) -> None:
