@@ -78,6 +78,7 @@ def test_what_is_not_certified_is_not_written(tmp_path: Path, monkeypatch: pytes
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_compiled_network_comes_back_as_it_was(tmp_path: Path) -> None:
     output = said("compile", "addition", "--out", str(tmp_path / "addition.safetensors"))
     assert "certificate of addition: ok" in output

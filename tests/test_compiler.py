@@ -30,7 +30,7 @@ FRAMES = {1: 3, 4: 6, 7: 9}  # one T per size, so that few programs are compiled
 
 
 @pytest.mark.parametrize(
-    "name", [n if n in ("bfs", "bellman_ford") else pytest.param(n, marks=pytest.mark.slow) for n in COMPILED]
+    "name", [n if n == "bellman_ford" else pytest.param(n, marks=pytest.mark.slow) for n in COMPILED]
 )
 @given(weighted_graphs())
 def test_the_law(name: str, graph: tuple[np.ndarray, int]) -> None:

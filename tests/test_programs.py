@@ -25,6 +25,7 @@ def test_the_interpreter_equals_the_reference_algorithm(graph: tuple[np.ndarray,
         assert PROGRAMS[name].interpret(**inputs).differences(mg.algorithm(name).trace(**inputs)) == {}
 
 
+@pytest.mark.slow
 @given(weighted_graphs())
 def test_components_hops_and_widths_agree_with_networkx(graph: tuple[np.ndarray, int]) -> None:
     A, s = graph

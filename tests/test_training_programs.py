@@ -70,6 +70,7 @@ def test_every_pairwise_form_has_a_program_of_its_own(asked: Asked, monkeypatch:
         np.testing.assert_allclose(x, theirs[name], rtol=1e-4, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_steps_are_traced_in_the_precision_of_whoever_asks(asked: Asked) -> None:
     with pairwise.use_form("plain"):
         usual = asked.step()
