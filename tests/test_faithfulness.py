@@ -300,6 +300,7 @@ def test_what_the_compiled_network_needs_is_said(ensemble: mg.Ensemble) -> None:
     network = ClrsNet.init(compiled.program.spec, config.network_config(), key=jax.random.key(0))
     found = gap(network, compiled, config=config, splits=("validation",), samples=2)
     assert found.about["compiled"]["needs"] == {"edge_info": True}
+    assert found.about["compiled"]["differs"] == {"use_layer_norm": False}
 
 
 def _other_program(ensemble: mg.Ensemble) -> None:

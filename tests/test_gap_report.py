@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from mechgap.cli import app
 from mechgap.faithfulness.causal import ABOUT
 from mechgap.faithfulness.mechanistic_gap import load_gap
+from mechgap.report import gap_report
 from mechgap.report.gap_report import write_report
 from mechgap.report.gap_words import headlines, number, verdict
 from mechgap.storage import read_tensors, write_tensors
@@ -115,6 +116,22 @@ def test_capabilities_that_the_trained_networks_lack_are_said(tmp_path: Path) ->
     run = write_folder(tmp_path / "run", needs={"edge_info": True, "heads": 4})
     html, _ = page_of([run], tmp_path / "report.html")
     assert "The compiled network has capabilities that the trained ones lack: edge_info = True, heads = 4." in html
+    assert "also differs from the trained ones in its architecture" not in html
+
+
+@pytest.mark.parametrize(
+    ("compiled", "trained", "is_said"),
+    [
+        ({"differs": {"use_layer_norm": False}}, True, True),
+        ({"differs": {}}, True, False),
+        ({}, True, True),  # older results are silent, and were all held against networks without
+        ({}, False, False),
+    ],
+)
+def test_a_layer_norm_that_the_compiled_network_lacks_is_said(compiled: dict, trained: bool, is_said: bool) -> None:
+    sentence = "The compiled network also differs from the trained ones in its architecture: use_layer_norm = False."
+    said = gap_report._differences(compiled, {"settings": {"use_layer_norm": trained}})
+    assert said == [sentence] * is_said
 
 
 def test_runs_stand_side_by_side(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 """Run an exported network in the reference's own model and count what it gets wrong. Used by test_export.py.
 
-run_exported.py NETWORK ANSWER [NODES:GRAPHS ...]    NETWORK as `mechgap export --to clrs` writes it; ANSWER is JSON
+run_exported.py NETWORK ANSWER [NODES:GRAPHS[:I,J,...] ...]
+
+NETWORK is as `mechgap export --to clrs` writes it; ANSWER is JSON. Graphs I, J, ... are run, too, but not counted:
+those with choices that are closer than the network can tell apart.
 
 The model is the unmodified package. Only a network with edge information gets one more layer, see `GATv2WithInfo`.
 Nothing of mechgap is imported: the file is all there is.
@@ -31,10 +34,15 @@ def main(network: str, answer: str, *sizes: str) -> None:
     header, tree = read(network)
     patched = GATv2WithInfo if header["extra_layers"] else ORIGINAL
     with mock.patch.object(processors, "GATv2", patched):
-        counts = [count(header, tree, *map(int, size.split(":"))) for size in sizes or SIZES]
+        counts = [count(header, tree, *asked(size)) for size in sizes or SIZES]
     result = {"package": reference.PACKAGE, "extra_layers": header["extra_layers"], "counts": counts}
     Path(answer).write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
+
+
+def asked(size: str) -> tuple[int, int, list[int]]:
+    nodes, graphs, *uncounted = size.split(":")
+    return int(nodes), int(graphs), [int(i) for i in ",".join(uncounted).split(",") if i]
 
 
 def read(path: str) -> tuple[dict, dict]:
@@ -76,7 +84,7 @@ class GATv2WithInfo(ORIGINAL):
             return super().__call__(node_fts, edge_fts, graph_fts, adj_mat, hidden, **others)
 
 
-def count(header: dict, tree: dict, nodes: int, graphs: int) -> dict:
+def count(header: dict, tree: dict, nodes: int, graphs: int, uncounted: list[int]) -> dict:
     """Predictions on the benchmark's own samples against the truth: [wrong, all] decisions, largest scalar errors."""
     name = header["algorithm"]
     feedback = reference.sampler(name, num_samples=graphs, length=nodes, seed=SEED + nodes).next()
@@ -90,14 +98,15 @@ def count(header: dict, tree: dict, nodes: int, graphs: int) -> dict:
     outputs, steps = model.predict(jax.random.PRNGKey(0), feedback.features, return_hints=True)
     steps = [hard(spec, step) for step in steps]
     truth, lengths = reference.flat(feedback), feedback.features.lengths
-    runs = np.arange(1, len(steps) + 1)[:, None] < lengths  # [T-1, B]: the frames that each execution has
-    pairs = {f"output/{k}": (np.asarray(x.data), truth[f"output/{k}"]) for k, x in outputs.items()}
+    counted = ~np.isin(np.arange(graphs), uncounted)
+    runs = (np.arange(1, len(steps) + 1)[:, None] < lengths) & counted  # [T-1, B]: the frames that each execution has
+    pairs = {f"output/{k}": (np.asarray(x.data)[counted], truth[f"output/{k}"][counted]) for k, x in outputs.items()}
     for k in steps[0]:
         shown = np.stack([step[k] for step in steps])
         pairs[f"hint/{k}"] = (shown[runs], truth[f"hint/{k}"][1:][runs])
     return {
         "nodes": nodes,
-        "graphs": graphs,
+        "graphs": int(np.sum(counted)),
         "frames": int(np.sum(runs)),
         "wrong": {k: [int(np.sum(a != b)), b.size] for k, (a, b) in pairs.items() if not is_scalar(spec, k)},
         "error": {k: float(np.max(np.abs(a - b), initial=0)) for k, (a, b) in pairs.items() if is_scalar(spec, k)},

@@ -50,6 +50,8 @@ class Comparison:
         wrong: those that differ although every choice behind them was clear: each is listed in `failures`.
         near: those outside the domain, behind a choice closer than the resolution (or tied, if ties are not resolved).
         near_wrong: how many of `near` differ.
+        unclear: executions with such a choice.
+        unclear_wrong: how many of these differ anywhere.
         error: the largest scalar error inside the domain.
         attention_error: the largest difference to α* inside the domain.
         smallest_margin: of a key over the next, and over the bound, among all choices.
@@ -60,6 +62,8 @@ class Comparison:
     wrong: int = 0
     near: int = 0
     near_wrong: int = 0
+    unclear: int = 0
+    unclear_wrong: int = 0
     error: float = 0.0
     attention_error: float = 0.0
     smallest_margin: float = np.inf
@@ -72,6 +76,8 @@ class Comparison:
             self.wrong + other.wrong,
             self.near + other.near,
             self.near_wrong + other.near_wrong,
+            self.unclear + other.unclear,
+            self.unclear_wrong + other.unclear_wrong,
             max(self.error, other.error),
             max(self.attention_error, other.attention_error),
             min(self.smallest_margin, other.smallest_margin),
@@ -128,7 +134,8 @@ class Certificate:
             f"certificate ({self.level}): {'ok' if self.ok else 'NOT OK'}",
             f"  checked   {r.graphs} graphs of {len(families)} families, n = {', '.join(map(str, sizes))}",
             f"  wrong     {r.wrong} of {r.values} values",
-            f"  near      {r.near} values behind a choice closer than the resolution, {r.near_wrong} of them differ",
+            f"  near      {r.near} values behind a choice closer than the resolution, {r.near_wrong} of them differ; "
+            f"in {r.unclear} executions, {r.unclear_wrong} of them wrong somewhere",
             f"  error     {r.error:.2g} in scalars (of {self.tolerance:.2g}), {r.attention_error:.2g} in attention",
             f"  margin    {r.smallest_margin:.3g} smallest seen",
         ]
@@ -144,7 +151,7 @@ class Certificate:
 
 def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Comparison:
     """Compare one batch, value by value."""
-    clear = _clear_frames(compiled, meant)
+    clear, wrong_somewhere = clear_frames(compiled, meant), np.zeros(meant.batch, bool)
     total = Comparison(graphs=meant.batch, smallest_margin=float(np.min(meant.margins, initial=np.inf)))
     inside = np.broadcast_to((np.arange(meant.steps)[:, None] < meant.lengths)[..., None], clear.shape)
     last = clear[meant.lengths.astype(int) - 1, np.arange(meant.batch)]
@@ -163,6 +170,8 @@ def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Compar
             total += Comparison(error=float(np.max(off, initial=0.0)))
             continue
         different = (right != given) & where
+        by_graph = np.moveaxis(different, 1 if variable.stage == Stage.HINT else 0, 0)
+        wrong_somewhere |= by_graph.reshape(meant.batch, -1).any(1)
         failures = tuple(
             f"{variable.name} at {spot.tolist()} is {given[tuple(spot)]:g}, meant {right[tuple(spot)]:g}"
             for spot in np.argwhere(different & ok)[:5]
@@ -174,6 +183,8 @@ def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Compar
             near_wrong=int((different & ~ok).sum()),
             failures=failures,
         )
+    unclear = (inside & ~clear).any((0, 2))
+    total += Comparison(unclear=int(unclear.sum()), unclear_wrong=int((unclear & wrong_somewhere).sum()))
     if meant.steps > 1 and shown.attention is not None:
         rows = (clear & inside)[1:, :, None]
         off = np.abs(shown.attention - meant.attention)[:, 0].max(-1)  # [T-1, B, selects, n]
@@ -181,7 +192,7 @@ def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Compar
     return total
 
 
-def _clear_frames(compiled: "Compiled", meant: Interpretation) -> np.ndarray:
+def clear_frames(compiled: "Compiled", meant: Interpretation) -> np.ndarray:
     """[T, B, n]: whether every choice up to that frame was clear: the node's own, or anybody's where all see all."""
     near = np.zeros(meant.margins[:, 0].shape, bool)
     for comparison, least in compiled.plan.tells_apart.items():

@@ -15,3 +15,7 @@ class PrecisionError(ValueError):
 
 class DomainError(ValueError):
     """An input lies outside what the compiled network was built for."""
+
+
+class UnclearChoice(UserWarning):
+    """A choice is closer than the network can tell apart: what lies behind it may differ from the program's."""

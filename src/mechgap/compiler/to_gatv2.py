@@ -1,5 +1,6 @@
 """Graph programs -> GATv2: the driver, one line per pass."""
 
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,11 +9,11 @@ import numpy as np
 
 from mechgap.compiler.affine import Affine
 from mechgap.compiler.attention import Lowered, lower_select
-from mechgap.compiler.certificate import Certificate, make_certificate
+from mechgap.compiler.certificate import Certificate, clear_frames, make_certificate
 from mechgap.compiler.circuit import Circuit
 from mechgap.compiler.constants import Numbers, check_positions, exact_margin
 from mechgap.compiler.emit import Emitter, LayerNormPlan, Plan
-from mechgap.compiler.errors import ChannelOverflow, DomainError, NotExpressible
+from mechgap.compiler.errors import ChannelOverflow, DomainError, NotExpressible, UnclearChoice
 from mechgap.compiler.layout import Reader, lay_out
 from mechgap.compiler.readout import Readout, Shows, lower_readout
 from mechgap.compiler.updates import lower_updates, slow_channels
@@ -60,7 +61,10 @@ class Compiled:
         """
         if steps is not None and steps < 2:
             raise ValueError(f"steps counts frames, of which the first is given: 2 or more; got {steps}.")
-        return self.run_like(self.program.interpret(steps=steps, **inputs))
+        meant = self.program.interpret(steps=steps, **inputs)
+        shown = self.run_like(meant)
+        self._warn_of_unclear_choices(meant)
+        return shown
 
     def run_like(self, meant: Interpretation, frames: int | None = None) -> Trace:
         """Execute the network on the inputs, the first frame and the lengths of an interpretation.
@@ -86,6 +90,20 @@ class Compiled:
         hints = {name: x[: meant.steps] for name, x in trace.hints.items()}
         attention = trace.attention[: meant.steps - 1]
         return make_trace(trace.spec, trace.inputs, hints, trace.outputs, trace.lengths, attention)
+
+    def _warn_of_unclear_choices(self, meant: Interpretation) -> None:
+        inside = (np.arange(meant.steps)[:, None] < meant.lengths)[..., None]
+        frames, graphs, _ = np.nonzero(~clear_frames(self, meant) & inside)
+        if len(frames):
+            first = np.lexsort((frames, graphs))[0]
+            warnings.warn(
+                f"In {len(set(graphs.tolist()))} of {meant.batch} executions of {self.program.name!r} a choice is "
+                f"tied, or closer than this network can tell apart (first in execution {graphs[first]}, frame "
+                f"{frames[first]}): what lies behind it may differ from the program's. Move the values apart, or leave "
+                f"these inputs out.",
+                UnclearChoice,
+                stacklevel=3,
+            )
 
     @property
     def looks(self) -> tuple[tuple[int, int], ...]:

@@ -30,6 +30,7 @@ UNTRAINED = 8  # networks, as a baseline
 UNTRAINED_SEED = 2**31  # away from the seeds that are trained
 # What a compiled network may need beyond what was trained; the gap says so beside its number.
 CAPABILITIES = ("processor", "edge_info", "heads", "full_adjacency", "pre_attention_bias", "message_passing_steps")
+OTHERWISE = ("use_layer_norm", "simplify_decoders")  # in which they may differ as well
 
 
 @dataclass(frozen=True)
@@ -288,6 +289,7 @@ def _about_compiled(compiled: Compiled, trained: NetConfig) -> dict[str, Any]:
         "hidden": own.hidden,
         "margin": compiled.numbers.margin,
         "needs": {k: getattr(own, k) for k in CAPABILITIES if getattr(own, k) != getattr(trained, k)},
+        "differs": {k: getattr(own, k) for k in OTHERWISE if getattr(own, k) != getattr(trained, k)},
     }
 
 

@@ -180,6 +180,23 @@ def _card(analysis: Analysis) -> dict[str, Any]:
     }
 
 
+def _differences(compiled: Mapping[str, Any], about: Mapping[str, Any]) -> list[str]:
+    """How the architecture of the compiled network differs; older results do not speak of its lack of a layer norm."""
+    lacked = {"use_layer_norm": False} if about.get("settings", {}).get("use_layer_norm") else {}
+    needs, differs = (
+        ", ".join(f"{name} = {value}" for name, value in values.items())
+        for values in (compiled.get("needs", {}), compiled.get("differs", lacked))
+    )
+    said = []
+    if needs:
+        said.append(
+            f"The compiled network has capabilities that the trained ones lack: {needs}. They may be part of the gap."
+        )
+    if differs:
+        said.append(f"The compiled network also differs from the trained ones in its architecture: {differs}.")
+    return said
+
+
 def _caveats(run: ResultFolder) -> list[str]:
     gap = run.gap
     if gap is None:
@@ -188,11 +205,8 @@ def _caveats(run: ResultFolder) -> list[str]:
     compiled = gap.about.get("compiled")
     if compiled is None:
         said.append(f"No program was compiled for {gap.algorithm}, so that attention is not compared; only traces are.")
-    elif compiled.get("needs"):
-        needs = ", ".join(f"{name} = {value}" for name, value in compiled["needs"].items())
-        said.append(
-            f"The compiled network has capabilities that the trained ones lack: {needs}. They may be part of the gap."
-        )
+    else:
+        said += _differences(compiled, gap.about)
     if {"best_step", "test_last"} <= set(gap.members) and gap.sound.any():
         step, last = (np.asarray(gap.members[name], float)[gap.sound] for name in ("best_step", "test_last"))
         said.append(
