@@ -50,9 +50,6 @@ from mechgap.algorithms import benchmark_names  # noqa: E402
 from mechgap.trace import Stage, Trace  # noqa: E402
 from mechgap.training.manifest import made_with  # noqa: E402
 
-# A trace is waited for at once: to hand the work to another thread, as JAX does by default, costs more than it brings.
-jax.config.update("jax_cpu_enable_async_dispatch", False)
-
 ROOT = Path(__file__).parents[1]
 ORACLE = ROOT / ".oracle" / "bin" / "python"
 ALGORITHMS = benchmark_names()
