@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from unittest.mock import Mock
 
 import equinox as eqx
 import numpy as np
@@ -15,7 +16,7 @@ import mechgap as mg
 from mechgap.algorithms.graph_search import BFS_SPEC
 from mechgap.compiler.certificate import Comparison, clear_frames, compare
 from mechgap.compiler.errors import ChannelOverflow, DomainError, NotExpressible, PrecisionError, UnclearChoice
-from mechgap.compiler.readout import lower_readout
+from mechgap.compiler.readout import Shows, lower_readout
 from mechgap.faithfulness.mechanistic_gap import _about_compiled
 from mechgap.interop.exports import export_program
 from mechgap.networks import NetConfig, run
@@ -372,7 +373,7 @@ REFUSED = {
 def test_values_on_edges_are_refused() -> None:
     path = Variable("path", Stage.HINT, Location.EDGE, Kind.MASK)
     with pytest.raises(NotExpressible, match=r"'path.*': only values on nodes, and numbers of the graph, can be shown"):
-        lower_readout(path, me.flag, None, None)  # type: ignore[arg-type]
+        lower_readout(path, me.flag, Mock(spec=Shows), built("minimum").numbers)
 
 
 @pytest.mark.parametrize("row", REFUSED)
