@@ -151,7 +151,7 @@ class Certificate:
 
 def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Comparison:
     """Compare one batch, value by value."""
-    clear, wrong_somewhere = clear_frames(compiled, meant), np.zeros(meant.batch, bool)
+    clear, wrong_somewhere = _clear_frames(compiled, meant), np.zeros(meant.batch, bool)
     total = Comparison(graphs=meant.batch, smallest_margin=float(np.min(meant.margins, initial=np.inf)))
     inside = np.broadcast_to((np.arange(meant.steps)[:, None] < meant.lengths)[..., None], clear.shape)
     last = clear[meant.lengths.astype(int) - 1, np.arange(meant.batch)]
@@ -183,7 +183,7 @@ def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Compar
             near_wrong=int((different & ~ok).sum()),
             failures=failures,
         )
-    unclear = (inside & ~clear).any((0, 2))
+    unclear = unclear_frames(compiled, meant).any(0)
     total += Comparison(unclear=int(unclear.sum()), unclear_wrong=int((unclear & wrong_somewhere).sum()))
     if meant.steps > 1 and shown.attention is not None:
         rows = (clear & inside)[1:, :, None]
@@ -192,7 +192,13 @@ def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Compar
     return total
 
 
-def clear_frames(compiled: "Compiled", meant: Interpretation) -> np.ndarray:
+def unclear_frames(compiled: "Compiled", meant: Interpretation) -> np.ndarray:
+    """[T, B]: the frames of executions that lie behind a choice closer than the network can tell apart."""
+    inside = np.arange(meant.steps)[:, None] < meant.lengths
+    return inside & ~_clear_frames(compiled, meant).all(-1)
+
+
+def _clear_frames(compiled: "Compiled", meant: Interpretation) -> np.ndarray:
     """[T, B, n]: whether every choice up to that frame was clear: the node's own, or anybody's where all see all."""
     near = np.zeros(meant.margins[:, 0].shape, bool)
     for comparison, least in compiled.plan.tells_apart.items():

@@ -9,7 +9,7 @@ import numpy as np
 
 from mechgap.compiler.affine import Affine
 from mechgap.compiler.attention import Lowered, lower_select
-from mechgap.compiler.certificate import Certificate, clear_frames, make_certificate
+from mechgap.compiler.certificate import Certificate, make_certificate, unclear_frames
 from mechgap.compiler.circuit import Circuit
 from mechgap.compiler.constants import Numbers, check_positions, exact_margin
 from mechgap.compiler.emit import Emitter, LayerNormPlan, Plan
@@ -92,15 +92,14 @@ class Compiled:
         return make_trace(trace.spec, trace.inputs, hints, trace.outputs, trace.lengths, attention)
 
     def _warn_of_unclear_choices(self, meant: Interpretation) -> None:
-        inside = (np.arange(meant.steps)[:, None] < meant.lengths)[..., None]
-        frames, graphs, _ = np.nonzero(~clear_frames(self, meant) & inside)
-        if len(frames):
-            first = np.lexsort((frames, graphs))[0]
+        unclear = unclear_frames(self, meant)
+        graphs = np.flatnonzero(unclear.any(0))
+        if graphs.size:
+            first = np.argmax(unclear[:, graphs[0]])
             warnings.warn(
-                f"In {len(set(graphs.tolist()))} of {meant.batch} executions of {self.program.name!r} a choice is "
-                f"tied, or closer than this network can tell apart (first in execution {graphs[first]}, frame "
-                f"{frames[first]}): what lies behind it may differ from the program's. Move the values apart, or leave "
-                f"these inputs out.",
+                f"In {graphs.size} of {meant.batch} executions of {self.program.name!r} a choice is tied, or closer "
+                f"than this network can tell apart (first in execution {graphs[0]}, frame {first}): what lies behind "
+                f"it may differ from the program's. Move the values apart, or leave these inputs out.",
                 UnclearChoice,
                 stacklevel=3,
             )
