@@ -9,6 +9,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import equinox as eqx
+import jax
 import numpy as np
 import pytest
 
@@ -17,9 +18,10 @@ from mechgap.algorithms.graph_search import BFS_SPEC
 from mechgap.compiler.certificate import Comparison, compare, unclear_frames
 from mechgap.compiler.errors import ChannelOverflow, DomainError, NotExpressible, PrecisionError, UnclearChoice
 from mechgap.compiler.readout import Shows, lower_readout
+from mechgap.faithfulness import gap, probes
 from mechgap.faithfulness.mechanistic_gap import _about_compiled
 from mechgap.interop.exports import export_program
-from mechgap.networks import NetConfig, run
+from mechgap.networks import ClrsNet, NetConfig, run
 from mechgap.programs.expressions import back_edge, edge, graph, lift, maximum, me, minimum, other, when
 from mechgap.programs.graph import (
     ALWAYS,
@@ -36,6 +38,7 @@ from mechgap.programs.graph import (
 )
 from mechgap.programs.library.arrays import BEFORE
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
+from mechgap.training import TrainConfig
 
 NAMES = (
     "activity_selector",
@@ -116,6 +119,24 @@ def test_a_choice_that_is_too_close_is_warned_of() -> None:
     found = compare(built("dijkstra"), meant, built("dijkstra").run_like(meant))
     assert (found.graphs, found.unclear, found.wrong) == (2, 1, 0)
     assert found.unclear_wrong <= 1
+
+
+def test_what_networks_are_compared_with_is_the_meaning_even_where_the_compiled_network_goes_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Distances of 0.5 and 0.500001: the compiled network takes the wrong one first, and the gap says so of it."""
+    A = np.zeros((1, 4, 4))
+    A[:, 0, 1:3], A[:, 1:3, 3] = [0.500001, 0.5], 0.5
+    trace = mg.algorithm("dijkstra").trace(A=np.maximum(A, A.transpose(0, 2, 1)), s=np.eye(4)[[0]])
+    monkeypatch.setattr(probes, "test_trace", lambda config: trace)
+    compiled, config = built("dijkstra"), TrainConfig(algorithm="dijkstra")
+    on = probes.probe(config, "test", 1, compiled)
+    assert on.meant is not None
+    meant = compiled.program.interpret(**{k: trace.inputs[k] for k in compiled.program.spec.names(Stage.INPUT)})
+    np.testing.assert_array_equal(on.meant.star[:, :, 0], meant.attention[:, 0, :, compiled.compared])
+    untrained = ClrsNet.init(trace.spec, NetConfig(hidden=4), key=jax.random.key(0))
+    found = gap(untrained, compiled, config=config, splits=("test",), samples=1)
+    assert found.baselines["test"]["compiled"]["internal/decisive"][0] > 0.1
 
 
 def test_the_gap_says_how_the_architecture_of_a_circuit_differs() -> None:

@@ -327,6 +327,12 @@ def _too_small(ensemble: mg.Ensemble) -> None:
     gap(ensemble, mg.compile("bfs", hidden=16, max_nodes=3, certify="none"))
 
 
+def _other_kind(ensemble: mg.Ensemble) -> None:
+    config = TrainConfig(algorithm="insertion_sort")
+    trained = mg.compile(mg.program("insertion_sort", permutations=True), certify="none")
+    gap(trained, mg.compile("insertion_sort", certify="none"), config=config)
+
+
 def _no_measure(ensemble: mg.Ensemble) -> None:
     gap(ensemble, splits=("test",), samples=2).values("internal/rows", "test")
 
@@ -340,6 +346,7 @@ def _no_measure(ensemble: mg.Ensemble) -> None:
         (_no_data, "say on what data.*config=TrainConfig"),
         (_not_a_network, "expects an ensemble, a compiled program or a network; got dict"),
         (_too_small, "No train sample of 5 nodes can be compared.*max_nodes"),
+        (_other_kind, "know 'pred' as output of kind permutation_pointer, .* as output of kind pointer.*permutations"),
         (_no_measure, "No measure 'internal/rows' of 'test'; there are"),
     ],
 )

@@ -144,16 +144,17 @@ QUICK = {("bfs", "gatv2")}
     ],
 )
 def test_every_algorithm(name: str, processor: str) -> None:
+    """Gradients are those of every kind of variable, above; here, where most time would go into them, of one."""
     trace = cut(algorithm_trace(name), FRAMES)
     with jax.enable_x64(True):
         net = wide(some_net(trace.spec, NetConfig(hidden=4, processor=processor)))
-        check_padding(net, trace, learn=True, nodes=trace.nodes + 3)
+        check_padding(net, trace, learn=(name, processor) in QUICK, nodes=trace.nodes + 3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", benchmark_names())
-@pytest.mark.parametrize("processor", ["gatv2", "gat", "mpnn", "pgn", "triplet_gmpnn"])
-def test_every_algorithm_runs_with_every_processor(name: str, processor: str) -> None:
+@pytest.mark.parametrize("processor", ["gat", "mpnn", "pgn"])
+def test_every_algorithm_runs_with_the_other_processors(name: str, processor: str) -> None:
     trace = cut(algorithm_trace(name), 3)
     net = some_net(trace.spec, NetConfig(hidden=4, processor=processor))
     loss, logits, *_ = told(net, trace, None, trace.steps, learn=False)

@@ -195,6 +195,8 @@ def gap(
             f"The networks learned {config.algorithm!r}, but the compiled program runs {compiled.program.name!r}; "
             f"compile the program of the same algorithm."
         )
+    if compiled is not None:
+        _check_same_kinds(networks, compiled)
     untrained = _untrained(networks)
     measures: dict[str, Table] = {}
     curves: dict[str, Table] = {}
@@ -227,6 +229,20 @@ def gap(
         "settings": config.as_json(),
     }
     return Gap(config.algorithm, members, measures, curves, baselines, distances, examples, about)
+
+
+def _check_same_kinds(networks: ClrsNet, compiled: Compiled) -> None:
+    learned, meant = (
+        {v.name: f"{v.stage} of kind {v.kind}" for v in spec} for spec in (networks.spec, compiled.program.spec)
+    )
+    for name in {**learned, **meant}:
+        one, other = learned.get(name, "nothing"), meant.get(name, "nothing")
+        if one != other:
+            raise ValueError(
+                f"The networks know {name!r} as {one}, the compiled program as {other}. Compile what they learned: "
+                f"mg.compile(mg.program({compiled.program.name!r}, ...)) with permutations and pred_as_input as in the "
+                f"settings of training."
+            )
 
 
 def load_gap(folder: str | Path) -> Gap:

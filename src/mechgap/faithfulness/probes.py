@@ -1,4 +1,4 @@
-"""On what networks are compared: executions, and what the compiled network attends to in each of their steps."""
+"""On what networks are compared: executions, and what the program attends to in each of their steps."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from mechgap.algorithms import algorithm
 from mechgap.compiler.to_gatv2 import Compiled
-from mechgap.networks import Record, predict
+from mechgap.networks import predict
 from mechgap.trace import Stage, Trace, Values
 from mechgap.training.config import TrainConfig
 from mechgap.training.data import TO_LOOK, TO_VALIDATE, Batch, as_batch, as_seen, member_key, source_of, test_trace
@@ -21,7 +21,10 @@ SPARE = 8  # times as many samples are drawn as kept, since some leave the domai
 
 
 class Meant(eqx.Module):
-    """What a compiled network attends to; time, sample and head in front.
+    """What the program attends to by its meaning; time, sample and head in front.
+
+    It is the interpreter's: a compiled network's own attention is the same wherever its choices are clear, and may be
+    wrong where two numbers are closer than it can tell apart.
 
     Attributes:
         star: α*, each row of which sums to 1.
@@ -107,12 +110,10 @@ def uniform_attention(trace: Trace) -> Float[Array, "steps batch one n n"]:
     )
 
 
-def attention_of(
-    network: Any, batch: Batch, steps: int, record: Record = True
-) -> Float[Array, "steps batch heads n n"]:
+def attention_of(network: Any, batch: Batch, steps: int) -> Float[Array, "steps batch heads n n"]:
     """What a network attends to; the k message-passing steps of a hint step are further heads."""
     network.config.check_attention("Looking at attention")
-    prediction = predict(network, batch.inputs, batch.hints, batch.lengths, steps=steps, record=record)
+    prediction = predict(network, batch.inputs, batch.hints, batch.lengths, steps=steps)
     assert prediction.activations is not None
     assert prediction.activations.coefficients is not None
     return heads_in_front(prediction.activations.coefficients)
@@ -135,16 +136,17 @@ def _meant(compiled: Compiled, trace: Trace) -> Meant:
             f"that their attention cannot be compared step by step. Compile the algorithm's own program."
         )
     at = compiled.compared
-    look = (compiled.looks[at],)
-    star = jax.jit(attention_of, static_argnums=(2, 3))(compiled.network, as_batch(trace), trace.steps, look)
     late = trace.steps - meant.steps  # the interpreter's frames end with the longest execution
 
     def on_device(x: np.ndarray, dtype: Any) -> Array:
         return jnp.asarray(np.pad(x, [(0, late)] + [(0, 0)] * (x.ndim - 1)), dtype)
 
-    equivalents = {name: on_device(x[:, 0, :, at : at + 1], jnp.float32) for name, x in meant.equivalents.items()}
+    def compared(attention: np.ndarray) -> Array:
+        return on_device(attention[:, 0, :, at : at + 1], jnp.float32)
+
     decisive = np.moveaxis(np.asarray(meant.decisive)[:, [at]], 1, 2)
-    return Meant(star, on_device(decisive, bool), equivalents)
+    equivalents = {name: compared(x) for name, x in meant.equivalents.items()}
+    return Meant(compared(meant.attention), on_device(decisive, bool), equivalents)
 
 
 def _first(meant: Meant, samples: int) -> Meant:

@@ -94,8 +94,8 @@ def headline_table(runs: Sequence[Analysis], paper: Paper) -> PageTable:
         groups.append(Group(label, tuple(rows), measure))
     header = ("run", "mean", "95 % interval", "networks", "compiled", "uniform", "untrained", "another seed")
     note = (
-        "Distances: 0 is the compiled network's attention, 1 disjoint from it. An equivalent α* is attention that "
-        "would serve the algorithm as well in idle rows, where nothing moves; the compiled network's is another. "
+        "Distances: 0 is the program's attention α*, 1 disjoint from it. An equivalent α* is attention that "
+        "would serve the algorithm as well in idle rows, where nothing moves; the program's own is another. "
         "Agreement, score: 1 is right everywhere."
     )
     return _with_paper(PageTable("Headline numbers", header, tuple(groups), note), paper, "")
