@@ -6,7 +6,8 @@
 
 Run `make bench`. A second is one of processor time, so that other work on the machine counts for neither side.
 Compilation is excluded; each number is a median; the two sides are timed in turn, five times, so that a neighbour that
-takes memory bandwidth for a while slows both. `--quick` is for seeing that everything runs: its numbers mean little.
+takes memory bandwidth for a while slows both. Every algorithm has two new processes, ours and the reference's: what is
+left of others in a heap makes writing slower. `--quick` is for seeing that everything runs: its numbers mean little.
 """
 
 import argparse
@@ -214,21 +215,39 @@ def main() -> None:
     if not ORACLE.exists():
         parser.error(f"the reference is not installed: {ORACLE.relative_to(ROOT)} is missing. Run `make oracle` first.")
     console = Console(width=None if Console().is_terminal else 140)
-    jobs = [(name, nodes) for name in options.algorithms for nodes in SIZES]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    rows = []
+    found: list[dict[str, Any]] = []
     with Progress(*columns, console=console) as progress, tempfile.TemporaryDirectory() as folder:
-        task = progress.add_task("starting the reference", total=len(jobs))
-        reference = Reference(effort.repeats_of_reference)
-        for name, nodes in jobs:
-            progress.update(task, description=f"{name}, {nodes} nodes")
-            rows.append(measure(reference, name, nodes, Path(folder), effort))
+        task = progress.add_task("starting", total=len(options.algorithms))
+        for name in options.algorithms:
+            progress.update(task, description=name)
+            if len(options.algorithms) == 1:
+                found.append(measure_all_sizes(name, Path(folder), effort))
+            else:
+                found.append(in_new_process(name, options.quick))
             progress.advance(task)
-        reference.close()
-    console.print(table(rows, reference.package))
+    rows = [Rates(**row) for part in found for row in part["rows"]]
+    console.print(table(rows, found[0]["made"]["reference"]))
     if options.json:
-        made = {**made_with(), "reference": reference.package, "processor": processor(), "date": f"{date.today()}"}
+        made = {**found[0]["made"], "date": f"{date.today()}"}
         options.json.write_text(json.dumps({"made": made, "rows": [row._asdict() for row in rows]}, indent=1) + "\n")
+
+
+def measure_all_sizes(name: str, folder: Path, effort: Effort) -> dict[str, Any]:
+    """The rows of one algorithm, and what they were made with."""
+    reference = Reference(effort.repeats_of_reference)
+    rows = [measure(reference, name, nodes, folder, effort)._asdict() for nodes in SIZES]
+    reference.close()
+    return {"made": {**made_with(), "reference": reference.package, "processor": processor()}, "rows": rows}
+
+
+def in_new_process(name: str, quick: bool) -> dict[str, Any]:
+    """`measure_all_sizes`, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.json"
+        command = [sys.executable, __file__, "--algorithms", name, "--json", path, *(["--quick"] if quick else [])]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return json.loads(path.read_text())
 
 
 def processor() -> str:

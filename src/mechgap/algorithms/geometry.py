@@ -191,11 +191,11 @@ def _scan(x: Float[Array, "batch n"], y: Float[Array, "batch n"], order: Int[Arr
         }
         top = jnp.where(off, below, candidate)
         new = {"place": place + ~off, "top": top, "below": rows.get(memory["below"], top).astype(jnp.int32)}
-        return new, memory, {"top": top, "candidate": candidate}
+        return new, memory, {"top": top.astype(small), "candidate": candidate.astype(small)}
 
     ids, t = jnp.arange(n, dtype=jnp.int32), jnp.arange(steps, dtype=jnp.int32)[:, None]
     turned = jnp.concatenate([jnp.where(ids == best[:, None], 1, never), jnp.full((batch, n), never)], axis=1)
-    shown = jnp.where(t < 3, jnp.where(t == 0, 0, best), NOTHING)
+    shown = jnp.where(t < 3, jnp.where(t == 0, 0, best), NOTHING).astype(small)
     record, memory, lengths = unroll_rows(
         step,
         lambda state: state["place"] < n,

@@ -145,7 +145,7 @@ def _value_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
     for name, x in arrays.items():
         if name == "A" and _is_sound(x):
             continue
-        if x.dtype.kind != "f" or (float(x.min()) >= -LARGEST and float(x.max()) <= LARGEST):
+        if x.dtype.kind != "f" or _is_small(x) or (float(x.min()) >= -LARGEST and float(x.max()) <= LARGEST):
             yield from _kind_problems(spec[name], x)
         else:
             yield _size_problem(name, x)
@@ -158,6 +158,11 @@ def _value_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
 def _is_sound(x: np.ndarray) -> bool:
     """Whether none is negative, too large or not a number, in one pass: as bits, all these are larger than others."""
     return x.dtype == np.float64 and x.flags.c_contiguous and bool(x.view(np.uint64).max() <= LARGEST_AS_BITS)
+
+
+def _is_small(x: np.ndarray) -> bool:
+    """Whether all are finite and far from too large, in one pass: no square is larger than the sum of all."""
+    return float(np.vdot(x, x)) <= LARGEST
 
 
 def _size_problem(name: str, x: np.ndarray) -> str:
