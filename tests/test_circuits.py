@@ -9,19 +9,19 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import equinox as eqx
-import jax
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import mechgap as mg
 from mechgap.algorithms.graph_search import BFS_SPEC
+from mechgap.cli import app
 from mechgap.compiler.certificate import Comparison, compare, unclear_frames
 from mechgap.compiler.errors import ChannelOverflow, DomainError, NotExpressible, PrecisionError, UnclearChoice
 from mechgap.compiler.readout import Shows, lower_readout
-from mechgap.faithfulness import gap, probes
+from mechgap.faithfulness import probes
 from mechgap.faithfulness.mechanistic_gap import _about_compiled
-from mechgap.interop.exports import export_program
-from mechgap.networks import ClrsNet, NetConfig, run
+from mechgap.networks import NetConfig, run
 from mechgap.programs.expressions import back_edge, edge, graph, lift, maximum, me, minimum, other, when
 from mechgap.programs.graph import (
     ALWAYS,
@@ -95,6 +95,7 @@ def check(compiled: mg.Compiled, inputs: dict[str, np.ndarray]) -> Comparison:
     frames = mg.algorithm(compiled.program.algorithm).max_steps(meant.nodes)  # one compilation for all batches
     result = compare(compiled, meant, compiled.run_like(meant, frames=max(frames, 2)))
     assert result.wrong == 0, result.failures
+    assert result.near <= result.values / 4  # else too little would be compared
     numbers = [meant.hints[v.name] for v in meant.spec.at(Stage.HINT) if v.kind == Kind.SCALAR]
     assert result.error <= 4e-6 * max(1.0, *(np.abs(x).max() for x in numbers), 0.0)
     assert result.attention_error <= 1e-5
@@ -118,25 +119,23 @@ def test_a_choice_that_is_too_close_is_warned_of() -> None:
     meant = built("dijkstra").program.interpret(**inputs)
     found = compare(built("dijkstra"), meant, built("dijkstra").run_like(meant))
     assert (found.graphs, found.unclear, found.wrong) == (2, 1, 0)
-    assert found.unclear_wrong <= 1
 
 
-def test_what_networks_are_compared_with_is_the_meaning_even_where_the_compiled_network_goes_wrong(
+def test_networks_are_compared_with_the_meaning_even_where_the_compiled_network_goes_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Distances of 0.5 and 0.500001: the compiled network takes the wrong one first, and the gap says so of it."""
-    A = np.zeros((1, 4, 4))
+    """Distances of 0.5 and 0.500001: the compiled network takes the wrong one first."""
+    A = np.zeros((2, 4, 4))
     A[:, 0, 1:3], A[:, 1:3, 3] = [0.500001, 0.5], 0.5
-    trace = mg.algorithm("dijkstra").trace(A=np.maximum(A, A.transpose(0, 2, 1)), s=np.eye(4)[[0]])
+    trace = mg.algorithm("dijkstra").trace(A=np.maximum(A, A.transpose(0, 2, 1)), s=np.eye(4)[[0, 0]])
     monkeypatch.setattr(probes, "test_trace", lambda config: trace)
-    compiled, config = built("dijkstra"), TrainConfig(algorithm="dijkstra")
-    on = probes.probe(config, "test", 1, compiled)
+    compiled = built("dijkstra")
+    on = probes.probe(TrainConfig(algorithm="dijkstra"), "test", 2, compiled)
     assert on.meant is not None
     meant = compiled.program.interpret(**{k: trace.inputs[k] for k in compiled.program.spec.names(Stage.INPUT)})
     np.testing.assert_array_equal(on.meant.star[:, :, 0], meant.attention[:, 0, :, compiled.compared])
-    untrained = ClrsNet.init(trace.spec, NetConfig(hidden=4), key=jax.random.key(0))
-    found = gap(untrained, compiled, config=config, splits=("test",), samples=1)
-    assert found.baselines["test"]["compiled"]["internal/decisive"][0] > 0.1
+    own = compiled.run_like(meant).attention[:, 0, :, compiled.compared]
+    assert np.abs(own - on.meant.star[:, :, 0]).max() > 0.5
 
 
 def test_the_gap_says_how_the_architecture_of_a_circuit_differs() -> None:
@@ -158,8 +157,19 @@ def test_200_inputs_of_every_size(name: str, n: int) -> None:
     batch = 1 if (name, n) == ("bubble_sort", 64) else 20
     found = sum((check(built(name), drawn(name, n, batch, seed)) for seed in range(10)), Comparison())
     assert found.graphs == 10 * batch
-    said = UNCLEAR[name][(4, 16, 64).index(n)].split(" / ")[0]
-    assert said in (str(found.unclear), "-"), f"docs/expressivity.md says {said} unclear ones; found {found.unclear}"
+    unclear, wrong = map(int, UNCLEAR[name][(4, 16, 64).index(n)].split(" / "))
+    assert found.unclear == unclear, f"docs/expressivity.md says {unclear} unclear ones; found {found.unclear}"
+    # Which of two near numbers wins is a matter of rounding, and that of the processor.
+    assert abs(found.unclear_wrong - wrong) <= 2, f"docs/expressivity.md says {wrong}; found {found.unclear_wrong}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dfs", "dijkstra", "mst_prim", "minimum", "insertion_sort"])
+def test_networks_as_they_are_compiled_by_default(name: str) -> None:
+    """Those for 1024 nodes, which `mg.compile` makes where nothing is said; the others here are for 64."""
+    compiled = mg.compile(name, certify="none")
+    assert compiled.numbers.max_nodes == 1024
+    assert sum((check(compiled, drawn(name, 64, 20, seed)) for seed in range(2)), Comparison()).graphs == 40
 
 
 @pytest.mark.slow
@@ -597,7 +607,9 @@ def test_the_unmodified_reference_runs_it(name: str, tmp_path: Path) -> None:
     unclear = {n: unclear_samples(name, n, count) for n, count in graphs.items()}
     assert all(len(unclear[n]) <= MOST_UNCLEAR.get((name, n), 0) for n in graphs), unclear
     sizes = [f"{n}:{count}:{','.join(map(str, unclear[n]))}" for n, count in graphs.items()]
-    export_program(name, "clrs", tmp_path / "x.npz", hidden=128, max_nodes=64)
+    words = ["export", name, "--to", "clrs", "--out", str(tmp_path / "x.npz"), "--hidden", "128", "--max-nodes", "64"]
+    made = CliRunner().invoke(app, words)
+    assert made.exit_code == 0, made.output
     script = Path(__file__).parent / "oracle" / "run_exported.py"
     environment = {k: x for k, x in os.environ.items() if k != "PYTHONPATH"}
     command = [str(ORACLE), str(script), str(tmp_path / "x.npz"), str(tmp_path / "x.json"), *sizes]
@@ -607,6 +619,7 @@ def test_the_unmodified_reference_runs_it(name: str, tmp_path: Path) -> None:
     assert answer["extra_layers"] == []
     shown = {v.name for v in mg.algorithm(name).spec if v.stage != Stage.INPUT}
     for counts in answer["counts"]:
+        assert counts["graphs"] == graphs[counts["nodes"]] - len(unclear[counts["nodes"]])
         seen = {k.split("/")[1] for k in (*counts["wrong"], *counts["error"])}
         assert seen >= shown
         assert all(values > 0 and wrong == 0 for wrong, values in counts["wrong"].values()), counts

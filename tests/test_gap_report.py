@@ -78,7 +78,7 @@ def test_the_headline_has_intervals_and_baselines(run: Path, tmp_path: Path) -> 
     ("score", "external", "decisive", "said"),
     [
         (0.99, 0.99, 0.02, "answer right (score 0.990) and name the algorithm's intermediate states"),
-        (0.99, 0.99, 0.02, "they attend as the compiled network does (where the algorithm moves information 0.020"),
+        (0.99, 0.99, 0.02, "they attend as the program does (where the algorithm moves information 0.020"),
         (
             0.99,
             0.80,
@@ -88,7 +88,7 @@ def test_the_headline_has_intervals_and_baselines(run: Path, tmp_path: Path) -> 
         (0.99, 0.30, 0.60, "but lose the algorithm's intermediate states (0.300 of them right); they do not attend as"),
         (0.10, 0.30, 0.68, "seldom answer right (score 0.100) and lose"),
         (0.70, 0.30, 0.68, "often answer right (score 0.700) but lose"),
-        (0.10, 0.30, 0.68, "no nearer to the compiled network's than uniform attention is"),
+        (0.10, 0.30, 0.68, "no nearer to the program's than uniform attention is"),
     ],
 )
 def test_the_verdict_follows_the_numbers(

@@ -202,6 +202,7 @@ def test_the_command_reads_a_finished_run(run: Run, config: MultiTaskConfig) -> 
     assert [path.name for path in run.folder.iterdir()] == [config.name()]
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_as_an_unbroken_one(run: Run, config: MultiTaskConfig) -> None:
     assert [path.name for path in (run.halfway / config.name()).iterdir()] == [many.FILE]
     resumed = train_together(config, folder=run.halfway, quiet=True)

@@ -116,8 +116,12 @@ def check_padding(net: ClrsNet, trace: Trace, learn: bool, nodes: int = PADDED, 
     ("processor", "repred", "learn"),
     [
         *(pytest.param(kind, "soft", False, marks=pytest.mark.slow) for kind in ("triplet_gmpnn", "gatv2")),
-        *(pytest.param("triplet_gmpnn", repred, True, marks=pytest.mark.slow) for repred in ("soft", "hard")),
-        *(pytest.param(kind, "hard", True, marks=pytest.mark.slow) for kind in ("gatv2", "gat", "mpnn", "pgn")),
+        *(
+            pytest.param(kind, repred, True, marks=pytest.mark.slow)
+            for kind in ("triplet_gmpnn", "gatv2")
+            for repred in ("soft", "hard")
+        ),
+        *(pytest.param(kind, "hard", True, marks=pytest.mark.slow) for kind in ("gat", "mpnn", "pgn")),
     ],
 )
 def test_every_kind_of_variable(processor: str, repred: str, learn: bool) -> None:
@@ -133,6 +137,7 @@ def algorithm_trace(name: str, n: int = NODES) -> Trace:
 
 
 QUICK = {("bfs", "gatv2")}
+LEARNED = QUICK | {(name, "triplet_gmpnn") for name in ("mst_kruskal", "heapsort", "lcs_length")}
 
 
 @pytest.mark.parametrize(
@@ -144,11 +149,11 @@ QUICK = {("bfs", "gatv2")}
     ],
 )
 def test_every_algorithm(name: str, processor: str) -> None:
-    """Gradients are those of every kind of variable, above; here, where most time would go into them, of one."""
+    """Gradients are those of every kind of variable, above; here, where most time would go into them, of a few."""
     trace = cut(algorithm_trace(name), FRAMES)
     with jax.enable_x64(True):
         net = wide(some_net(trace.spec, NetConfig(hidden=4, processor=processor)))
-        check_padding(net, trace, learn=(name, processor) in QUICK, nodes=trace.nodes + 3)
+        check_padding(net, trace, learn=(name, processor) in LEARNED, nodes=trace.nodes + 3)
 
 
 @pytest.mark.slow
@@ -163,11 +168,13 @@ def test_every_algorithm_runs_with_the_other_processors(name: str, processor: st
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["bfs", "dijkstra", "heapsort", "lcs_length"])
 @pytest.mark.parametrize("processor", ["gatv2", "triplet_gmpnn"])
-def test_float32(processor: str) -> None:
+def test_float32(name: str, processor: str) -> None:
     """What networks are run in: the first steps, before rounding grows."""
-    trace = cut(algorithm_trace("bfs"), 3)
-    check_padding(some_net(trace.spec, NetConfig(hidden=4, processor=processor)), trace, learn=False, tolerance=1e-6)
+    trace = cut(algorithm_trace(name), 3)
+    net = some_net(trace.spec, NetConfig(hidden=4, processor=processor))
+    check_padding(net, trace, learn=False, nodes=trace.nodes + 2, tolerance=1e-6)
 
 
 def test_graphs_of_different_sizes_in_one_batch() -> None:

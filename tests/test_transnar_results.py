@@ -12,7 +12,7 @@ from mechgap.report.paper.transnar import NEEDED, run_transnar_item, transnar_it
 from mechgap.report.paper.transnar_results import Gain, Results
 from mechgap.training.transnar import TextTrainingConfig
 from mechgap.training.transnar.study import read_study
-from mechgap.training.transnar.summary import bring_reasoners, read_reasoners, read_summary, write_summary
+from mechgap.training.transnar.summary import bring_reasoners, joined, read_reasoners, read_summary, write_summary
 
 ROOT = Path(__file__).parents[1]
 STUDY = read_study("h200")
@@ -205,9 +205,9 @@ def test_a_student_is_compared_with_the_seed_that_taught_it(tmp_path: Path) -> N
         write(tmp_path, name, 0.5)
     path = tmp_path / "transnar" / "transnar.json"
     about = json.loads(path.read_text())
-    first, second = about["metrics"]["scores"]["models"]["as trained"]
-    worse = {n: [{**row, "clrs": row["clrs"] - 0.4} for row in some] for n, some in second["by_size"].items()}
-    about["metrics"]["scores"]["models"]["as trained"] = [first, {**second, "by_size": worse}]
+    first, *others = about["metrics"]["scores"]["models"]["as trained"]
+    worse = {n: [{**row, "clrs": row["clrs"] - 0.4} for row in some] for n, some in first["by_size"].items()}
+    about["metrics"]["scores"]["models"]["as trained"] = [first, *({**other, "by_size": worse} for other in others)]
     path.write_text(json.dumps(about))
     (line,) = [
         line
@@ -275,3 +275,54 @@ def test_another_training_of_a_kept_reasoner_is_refused(tmp_path: Path) -> None:
     ):
         text_models.summarise_and_print(tmp_path / "runs", tmp_path / "results", "h200", {})
     assert [path.name for path in (tmp_path / "results").iterdir()] == [STUDY.reasoner.name()]
+
+
+def training(name: str, losses: list[float], **changes: Any) -> dict[str, Any]:
+    """A summary of one model: the networks of one training, told apart by their losses."""
+    config = {**STUDY.models[name].as_json(), "seeds": len(losses), **changes}
+    runs = [{"by_size": {}, "seconds": loss} for loss in losses]
+    scores = {"evaluation": {"sizes": [10], "count": 64}, "models": {"as trained": runs}, "exact": {}}
+    per_network = {"loss": losses, "validation_loss": losses, "curve": [[loss] for loss in losses]}
+    manifest = {"date": "2000-01-01", "times": {"train_s": losses}}
+    return {"number": 0, "config": config, "metrics": {**per_network, "scores": scores}, "manifest": manifest}
+
+
+def test_networks_of_two_trainings_are_joined() -> None:
+    """New ones first, also a third time; what only some were asked stays theirs."""
+    kept, found = training("transnar", [1.0, 2.0]), training("transnar", [3.0, 4.0])
+    kept["metrics"]["scores"]["models"]["gates shut"] = ["of both"]
+    both = joined("transnar", found, kept)
+    assert (both["config"]["seeds"], both["manifest"]["trainings"]) == (4, [[0, 1], [0, 1]])
+    assert both["metrics"]["loss"] == both["manifest"]["times"]["train_s"] == [3.0, 4.0, 1.0, 2.0]
+    asked = both["metrics"]["scores"]["models"]
+    assert [run["seconds"] for run in asked["as trained"]] == [3.0, 4.0, 1.0, 2.0]
+    assert asked["gates shut"] == ["of both"]
+    more = training("transnar", [5.0], first_seed=7)
+    more["metrics"]["growing"] = {"models": ["one"]}
+    three = joined("transnar", more, both)
+    assert (three["config"]["seeds"], three["manifest"]["trainings"]) == (5, [[7], [0, 1], [0, 1]])
+    assert three["metrics"]["growing"] == {"models": ["one"]}
+
+
+@pytest.mark.parametrize(
+    ("losses", "changes", "message"),
+    [
+        ([3.0], {"steps": 7}, r"'transnar' was trained or asked otherwise .*: steps \(3000 and 7\).*without --join"),
+        ([2.0], {}, r"The networks of 'transnar' are there already"),
+    ],
+)
+def test_what_is_no_second_training_is_not_joined(losses: list[float], changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        joined("transnar", training("transnar", losses, **changes), training("transnar", [1.0, 2.0]))
+
+
+def test_the_page_says_which_networks_are_of_several_trainings(tmp_path: Path) -> None:
+    write(tmp_path, "transnar", 0.5)
+    write(tmp_path, "transformer", 0.4)
+    path = tmp_path / "transnar" / "transnar.json"
+    about = json.loads(path.read_text())
+    about["manifest"]["trainings"] = [[0, 1], [0, 1]]
+    path.write_text(json.dumps(about))
+    said = Results(tmp_path).how_trained(["transnar", "transformer"])
+    assert "TransNAR with the seeds 0 and 1, then 0 and 1. On an accelerator" in said
+    assert "seeds" not in Results(tmp_path).how_trained(["transformer"])

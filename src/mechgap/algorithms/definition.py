@@ -51,7 +51,7 @@ class Distribution(Protocol):
         """A batch from the same distribution."""
 
 
-@dataclass(frozen=True, eq=False)  # there is one of each; jitted functions, of which it is an argument, compare identities
+@dataclass(frozen=True, eq=False)  # there is one of each, and jitted functions, which get it, compare faster
 class Algorithm:
     """A source algorithm.
 

@@ -131,11 +131,12 @@ class Certificate:
         sizes = sorted({n for _, n, _ in self.checked})
         families = {family for group, _, _ in self.checked for family in group}
         lines = [
-            f"certificate ({self.level}): {'ok' if self.ok else 'NOT OK'}",
+            f"certificate ({self.level}): {'ok' if self.ok else 'NOT OK'}"
+            + (f", where choices are clear; {r.unclear} of {r.graphs} executions have others" if r.unclear else ""),
             f"  checked   {r.graphs} graphs of {len(families)} families, n = {', '.join(map(str, sizes))}",
             f"  wrong     {r.wrong} of {r.values} values",
             f"  near      {r.near} values behind a choice closer than the resolution, {r.near_wrong} of them differ; "
-            f"in {r.unclear} executions, {r.unclear_wrong} of them wrong somewhere",
+            f"in {r.unclear} executions, {r.unclear_wrong} of them wrong somewhere, numbers included",
             f"  error     {r.error:.2g} in scalars (of {self.tolerance:.2g}), {r.attention_error:.2g} in attention",
             f"  margin    {r.smallest_margin:.3g} smallest seen",
         ]
@@ -152,6 +153,7 @@ class Certificate:
 def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Comparison:
     """Compare one batch, value by value."""
     clear, wrong_somewhere = _clear_frames(compiled, meant), np.zeros(meant.batch, bool)
+    tolerance = _tolerance(compiled)
     total = Comparison(graphs=meant.batch, smallest_margin=float(np.min(meant.margins, initial=np.inf)))
     inside = np.broadcast_to((np.arange(meant.steps)[:, None] < meant.lengths)[..., None], clear.shape)
     last = clear[meant.lengths.astype(int) - 1, np.arange(meant.batch)]
@@ -165,13 +167,13 @@ def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Compar
             ok, where = ok.all(-1), where.all(-1)
         if variable.kind in (Kind.CATEGORICAL, Kind.PERMUTATION_POINTER):
             right, given = np.argmax(right, axis=-1), np.argmax(given, axis=-1)
-        if variable.kind == Kind.SCALAR:
-            off = np.abs(right - given)[ok & where]
-            total += Comparison(error=float(np.max(off, initial=0.0)))
-            continue
-        different = (right != given) & where
+        off = np.abs(right - given) if variable.kind == Kind.SCALAR else (right != given)
+        different = where & (off > tolerance)
         by_graph = np.moveaxis(different, 1 if variable.stage == Stage.HINT else 0, 0)
         wrong_somewhere |= by_graph.reshape(meant.batch, -1).any(1)
+        if variable.kind == Kind.SCALAR:
+            total += Comparison(error=float(np.max(off, initial=0.0, where=ok & where)))
+            continue
         failures = tuple(
             f"{variable.name} at {spot.tolist()} is {given[tuple(spot)]:g}, meant {right[tuple(spot)]:g}"
             for spot in np.argwhere(different & ok)[:5]

@@ -1,4 +1,4 @@
-"""Does the attention that is compared matter? Put one network's attention into another, and see what becomes of it."""
+"""Does the attention that is compared matter? Put the program's or another network's into a network, and see."""
 
 from dataclasses import dataclass
 
@@ -18,13 +18,14 @@ from mechgap.training.ensemble import map_members, members_at_once
 from mechgap.training.result import Table
 from mechgap.training.scores import count, traced_score
 
-ABOUT = {  # in the order in which they are read
+# In the order in which they are read. "compiled" is what files call the program's attention α*.
+ABOUT = {
     "own": "the trained network as it is",
-    "compiled": "the trained network attends as the compiled one does, in every row and step",
-    "compiled, decisive rows": "as the compiled one in rows where the algorithm moves information, else as itself",
-    "compiled, idle rows": "as the compiled one in rows where the algorithm moves nothing, else as itself",
-    "compiled, first half": "as the compiled one in the first half of the steps, then as itself",
-    "compiled, second half": "as itself in the first half of the steps, then as the compiled one",
+    "compiled": "the trained network attends as the program does (α*), in every row and step",
+    "compiled, decisive rows": "as the program in rows where the algorithm moves information, else as itself",
+    "compiled, idle rows": "as the program in rows where the algorithm moves nothing, else as itself",
+    "compiled, first half": "as the program in the first half of the steps, then as itself",
+    "compiled, second half": "as itself in the first half of the steps, then as the program",
     "another seed": "the trained network attends as the next trained network does",
     "uniform": "the trained network attends to itself and all neighbours equally",
     "compiled network, own": "the compiled network as it is",

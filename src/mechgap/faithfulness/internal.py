@@ -1,4 +1,4 @@
-"""Internal faithfulness: how far a network's attention is from that of the compiled one, step by step.
+"""Internal faithfulness: how far a network's attention is from the program's, α*, step by step.
 
 | measure  | definition                                                                       | range   |
 |----------|----------------------------------------------------------------------------------|---------|

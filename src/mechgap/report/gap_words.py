@@ -209,16 +209,16 @@ def _attention(numbers: dict[str, Headline]) -> str:
     rows = "where the algorithm moves information" if where == "internal/decisive" else "over all rows"
     uniform = own.baselines.get("uniform", float("nan"))
     if not uniform > 0:
-        return f"{rows} their attention is {number(own.mean)} from the compiled network's (0 is the same, 1 disjoint)"
+        return f"{rows} their attention is {number(own.mean)} from the program's (0 is the same, 1 disjoint)"
     share = own.mean / uniform
     words = (
-        "they attend as the compiled network does"
+        "they attend as the program does"
         if share <= SAME
-        else "they attend partly as the compiled network does"
+        else "they attend partly as the program does"
         if share <= PARTLY
-        else "they do not attend as the compiled network does"
+        else "they do not attend as the program does"
         if share <= NOT_AT_ALL
-        else "their attention is no nearer to the compiled network's than uniform attention is"
+        else "their attention is no nearer to the program's than uniform attention is"
     )
     return f"{words} ({rows} {number(own.mean)} away, uniform attention {number(uniform)}; 0 is the same, 1 disjoint)"
 

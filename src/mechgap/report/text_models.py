@@ -76,9 +76,9 @@ def train_reasoners_and_print(preset: str, names: str | None, folder: Path, chan
     console.print(table)
 
 
-def summarise_and_print(folder: Path, out: Path, preset: str, changes: Mapping[str, Any]) -> None:
+def summarise_and_print(folder: Path, out: Path, preset: str, changes: Mapping[str, Any], join: bool = False) -> None:
     """Write the small files of a study's results."""
-    names = write_summary(read_study(preset, changes), folder, out)
+    names = write_summary(read_study(preset, changes), folder, out, join)
     Console(highlight=False).print(f"wrote {', '.join(names)} and their reasoners to {out}")
 
 

@@ -214,7 +214,7 @@ function viewerLegend(star, fillHint, marks) {
   if (fillHint) parts.push(`Fill: ${fillHint.name}${fillHint.kind === "mask" ? " is set" : ", blue for the last class"}.`);
   if (marks.length) parts.push(`Inner ring: ${marks.map((m) => m.name).join(", ")}.`);
   parts.push("Dashed red ring: a hint of this node is wrong.");
-  if (star) parts.push("Bold outline and ◆: a decisive row, where the algorithm moves information; in other rows α* is a convention. Difference: orange where the trained network looks more, teal where the compiled one does.");
+  if (star) parts.push("Bold outline and ◆: a decisive row, where the algorithm moves information; in other rows α* is a convention. Difference: orange where the trained network looks more, teal where α* does.");
   parts.push("Tinted squares are edges of the graph. Choose a node to see its row only.");
   return parts.join(" ");
 }

@@ -57,7 +57,7 @@ def run_transnar_item(
     kept, needed = Results(folder), NEEDED[_checked(name)]
     study, place = read_study(STUDIES[preset], changes, needed), runs / FOLDER
     as_asked = {model: config.as_json() for model, config in study.models.items() if model in needed}
-    done = kept.has(*needed) and all(kept.models[model]["config"] == config for model, config in as_asked.items())
+    done = kept.has(*needed) and all(_enough(kept.models[model]["config"], one) for model, one in as_asked.items())
     if done and (_checked(name) != "growing" or _has_growing(kept)):
         say(f"{name}: finished before")
         return
@@ -65,6 +65,11 @@ def run_transnar_item(
         say(f"the reasoner {one!r} comes along, and is not trained again")
     run_study(study, place, compiled=compiled_reasoner, watch=say)
     write_summary(study, place, folder / FOLDER)
+
+
+def _enough(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether a model is the one that is asked for, of as many networks at least."""
+    return kept["seeds"] >= asked["seeds"] and {**kept, "seeds": asked["seeds"]} == asked
 
 
 def transnar_table(name: str, folder: str | Path) -> Comparison:

@@ -12,7 +12,7 @@ from scipy import stats
 from mechgap.report.paper.verdicts import PERCENT, Details
 from mechgap.training.transnar.evaluation import AS_TRAINED
 from mechgap.training.transnar.study import COMPILED, Study, read_study
-from mechgap.training.transnar.summary import read_reasoners, read_summary
+from mechgap.training.transnar.summary import TRAININGS, read_reasoners, read_summary
 
 FOLDER = "transnar"
 STUDIES = {"quick": "quick", "full": "h200"}
@@ -22,6 +22,7 @@ SAME = ("algorithms", "sizes", "width", "layers", "hidden", "samples")  # settin
 ALIKE = ("steps", "epochs", "tokens", "learning_rate", "schedule", "precision")  # of models that are compared
 LEVEL = 0.95
 ALONE = "the trained reasoner alone"
+WHY_SEVERAL = "On an accelerator, where sums are not made in a fixed order, a seed gives another network every time."
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,13 @@ class Results:
         made = self.models[ran[0]]["manifest"]
         device, jax = made.get("device", {}).get("kind", "unknown"), made.get("versions", {}).get("jax", "unknown")
         where = f"Device: {device}, jax {jax}, {made['date']}."
-        return f"{said}; the paper has {paper.epochs} epochs over {learned} of them. {where}"
+        several = [self._several_trainings(name) for name in ran if TRAININGS in self.models[name]["manifest"]]
+        more = f" Networks of several trainings together: {'; '.join(several)}. {WHY_SEVERAL}" if several else ""
+        return f"{said}; the paper has {paper.epochs} epochs over {learned} of them. {where}{more}"
+
+    def _several_trainings(self, name: str) -> str:
+        seeds = [" and ".join(map(str, some)) for some in self.models[name]["manifest"][TRAININGS]]
+        return f"{model_name(name)} with the seeds {', then '.join(seeds)}"
 
     def below_floor(self, name: str, other: str) -> str:
         """At which sizes two models know less than the best constant answer; empty for none."""
