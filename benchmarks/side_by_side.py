@@ -10,13 +10,15 @@ Those that stand first start first.
 
 What a job prints is in PLACE/NAME.log, and how all of them stand in PLACE/state.json. A job that runs at the deadline
 is killed; mechgap's trainings go on from their last checkpoint when they are started again. The exit status is 0 where
-all jobs have done their work.
+all jobs have done their work. Without more, jobs take turns on the card; with `--mps`, NVIDIA's multi-process service
+runs their kernels at the same time, which small ones gain from.
 """
 
 import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,7 +47,7 @@ class Job:
 
     def start(self, place: Path, now: float) -> None:
         """Start it, in a session of its own so that all of it can be ended."""
-        environment = {"JAX_COMPILATION_CACHE_DIR": str(place / "cache"), **SHARING, **os.environ}
+        environment = {"JAX_COMPILATION_CACHE_DIR": str((place / "cache").absolute()), **SHARING, **os.environ}
         log: IO = (place / f"{self.name}.log").open("a")
         self.process = subprocess.Popen(
             ["bash", "-c", self.command], stdout=log, stderr=log, env=environment, start_new_session=True
@@ -127,6 +129,22 @@ def _run(jobs: list[Job], place: Path, workers: int, deadline: float) -> None:
         time.sleep(1)
 
 
+def start_service(place: Path) -> bool:
+    """Start NVIDIA's multi-process service, for jobs that are started from here; whether there is one."""
+    control = shutil.which("nvidia-cuda-mps-control")
+    if control is None:
+        return False
+    for name, folder in (("CUDA_MPS_PIPE_DIRECTORY", "pipe"), ("CUDA_MPS_LOG_DIRECTORY", "log")):
+        (place / "mps" / folder).mkdir(parents=True, exist_ok=True)
+        os.environ[name] = str((place / "mps" / folder).absolute())
+    return subprocess.run([control, "-d"], check=False).returncode == 0
+
+
+def stop_service() -> None:
+    """Stop it."""
+    subprocess.run(["nvidia-cuda-mps-control"], input="quit\n", text=True, check=False)
+
+
 def main() -> None:
     """Read the jobs and run them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -134,6 +152,7 @@ def main() -> None:
     parser.add_argument("--place", type=Path, default=Path("runs/jobs"))
     parser.add_argument("--workers", type=int, default=4, help="jobs at a time")
     parser.add_argument("--deadline", type=float, default=float("inf"), help="seconds from now")
+    parser.add_argument("--mps", action="store_true", help="run kernels of several jobs at the same time")
     given = parser.parse_args()
     if given.workers < 1:
         parser.error(f"--workers must be at least 1; got {given.workers}.")
@@ -143,7 +162,13 @@ def main() -> None:
         parser.error(str(error))
     given.place.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as Ctrl-C: jobs are ended, too
-    run(jobs, given.place, given.workers, given.deadline)
+    if given.mps and not start_service(given.place):
+        parser.error("--mps needs nvidia-cuda-mps-control, which comes with NVIDIA's driver. Leave --mps out.")
+    try:
+        run(jobs, given.place, given.workers, given.deadline)
+    finally:
+        if given.mps:
+            stop_service()
     for job in jobs:
         print(f"{job.name:40} {job.state:8} {job.seconds:7.0f} s")
     sys.exit(any(job.state != DONE for job in jobs))

@@ -9,6 +9,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import equinox as eqx
+import jax
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -20,7 +21,9 @@ from mechgap.compiler.certificate import Comparison, compare, unclear_frames
 from mechgap.compiler.errors import ChannelOverflow, DomainError, NotExpressible, PrecisionError, UnclearChoice
 from mechgap.compiler.readout import Shows, lower_readout
 from mechgap.faithfulness import probes
+from mechgap.faithfulness.measure import observe_all
 from mechgap.faithfulness.mechanistic_gap import _about_compiled
+from mechgap.faithfulness.study import compiled_for
 from mechgap.networks import NetConfig, run
 from mechgap.programs.expressions import back_edge, edge, graph, lift, maximum, me, minimum, other, when
 from mechgap.programs.graph import (
@@ -136,6 +139,22 @@ def test_networks_are_compared_with_the_meaning_even_where_the_compiled_network_
     np.testing.assert_array_equal(on.meant.star[:, :, 0], meant.attention[:, 0, :, compiled.compared])
     own = compiled.run_like(meant).attention[:, 0, :, compiled.compared]
     assert np.abs(own - on.meant.star[:, :, 0]).max() > 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "decisive", "rows"), [("dijkstra", 0.0095, 0.0021), ("mst_prim", 0, 1e-11)])
+def test_how_far_the_compiled_network_is_from_the_meaning_on_the_test_graphs(
+    name: str, decisive: float, rows: float
+) -> None:
+    """By so much may results be off that were compared with its attention, see docs/expressivity.md."""
+    config = TrainConfig(algorithm=name)
+    compiled = compiled_for(config)
+    assert compiled is not None
+    on = probes.probe(config, "test", 32, compiled)
+    network = jax.tree.map(lambda x: np.asarray(x)[None], compiled.network)
+    found = observe_all(network, on, record=(compiled.looks[compiled.compared],)).measures
+    assert found["internal/decisive"][0] <= decisive
+    assert found["internal/rows"][0] <= rows
 
 
 def test_the_gap_says_how_the_architecture_of_a_circuit_differs() -> None:

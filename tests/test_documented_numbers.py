@@ -18,6 +18,7 @@ DISTANCES = {
     "Eq. 24 to the letter": "internal/eq24",
     "hints right (`external/meant`)": "external/meant",
 }
+MISSED = "not reached"  # of a target, in the page's words
 
 
 def read(name: str, algorithm: str) -> object:
@@ -52,19 +53,73 @@ def test_the_score_in_the_readme() -> None:
     assert said.replace("max ", "") == score("bfs", "test_best")
 
 
+def measured_rates() -> list[dict]:
+    return json.loads((ROOT / "results/tracing.json").read_text())["rows"]
+
+
+def ratios(nodes: int, what: str = "trace") -> dict[str, float]:
+    """By algorithm, how many times as fast as the reference."""
+    return {row["algorithm"]: row[what] / row[f"reference_{what}"] for row in measured_rates() if row["nodes"] == nodes}
+
+
+def printed(found: dict[str, float]) -> dict[str, str]:
+    return {name: f"{ratio:.0f}" for name, ratio in found.items()}
+
+
+def targets_of_tracing() -> list[str]:
+    """What the page says came out: of the first five, of all thirty at n = 16, of four at n = 64."""
+    _, said = (ROOT / "docs/performance.md").read_text().split("Targets and what came out:")
+    return [" ".join(point.split()) for point in said.strip().split("\n\n")[0].removeprefix("- ").split("\n- ")]
+
+
 def test_rates_of_tracing() -> None:
     shown = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in (ROOT / "docs/performance.md").read_text().splitlines()
         if re.match(r"\| \w+ \| \d+ \| \d+ \|", line) and line.count("x |") == 2
     ]
-    measured = json.loads((ROOT / "results/tracing.json").read_text())["rows"]
     rates = ("trace", "reference_trace", "draw", "reference_draw")
-    for row, said in zip(measured, shown, strict=True):
+    for row, said in zip(measured_rates(), shown, strict=True):
         a, b, c, d = (f"{row[rate]:,.0f}" for rate in rates)
-        ratios = (f"{row[ours] / row[f'reference_{ours}']:.0f}x" for ours in ("trace", "draw"))
+        a_ratio, b_ratio = (f"{row[ours] / row[f'reference_{ours}']:.0f}x" for ours in ("trace", "draw"))
         label = [row["algorithm"], str(row["nodes"]), str(row["batch"])]
-        assert said == [*label, a, b, next(ratios), c, d, next(ratios), f"{row['device']:,.0f}"]
+        assert said == [*label, a, b, a_ratio, c, d, b_ratio, f"{row['device']:,.0f}"]
+
+
+def test_targets_of_tracing_of_the_first_five() -> None:
+    said, _, _ = targets_of_tracing()
+    names = said.split(":")[0].split(", ")
+    least = [
+        min(ratios(n, what)[name] for name in names for n in sizes)
+        for sizes, what in (((16, 64), "trace"), ((16,), "draw"), ((64,), "draw"))
+    ]
+    assert re.findall(r"\((\d+)x and more\)", said) == [f"{ratio:.0f}" for ratio in least]
+    asked = [int(x) for x in re.findall(r"(\d+)x at", said)]
+    assert len(asked) == 3
+    assert (MISSED in said) == any(ratio < target for ratio, target in zip(least, asked, strict=True))
+
+
+def test_targets_of_tracing_at_16_nodes() -> None:
+    """Counted before rounding: 49.7 is printed as 50, and is not 50."""
+    _, said, _ = targets_of_tracing()
+    (asked,), (reached,) = re.findall(r"asked (\d+)x for \d+ of them", said), re.findall(r"\*\*(\d+)\*\*", said)
+    found = ratios(16)
+    assert len(found) == 30
+    others = {name: ratio for name, ratio in found.items() if ratio < int(asked)}
+    assert int(reached) == len(found) - len(others)
+    (listed,) = re.findall(r"The others are (.*?)\. ", said + " ")
+    assert dict(re.findall(r"(\w+) \((\d+)x", listed)) == printed(others)
+
+
+def test_targets_of_tracing_at_64_nodes() -> None:
+    _, _, said = targets_of_tracing()
+    ((asked, listed),) = re.findall(r"A at n = 64, (\d+)x: ([^.]*)", said)
+    reached, _, missed = listed.partition(MISSED)
+    reached, missed = (dict(re.findall(r"(\w+) (\d+)x", part)) for part in (reached, missed))
+    found = {name: ratio for name, ratio in ratios(64).items() if name in reached | missed}
+    assert len(found) == 4
+    assert reached == printed({name: ratio for name, ratio in found.items() if ratio >= int(asked)})
+    assert missed == printed({name: ratio for name, ratio in found.items() if ratio < int(asked)})
 
 
 def test_heads_of_transformers_that_learned_parity() -> None:

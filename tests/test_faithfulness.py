@@ -13,8 +13,10 @@ from mechgap.faithfulness import gap, load_gap
 from mechgap.faithfulness.external import hint_scores, matches
 from mechgap.faithfulness.internal import distances_to, mixture_distance, on_timescale, row_distance
 from mechgap.faithfulness.measure import internal_measures, observe_all
+from mechgap.faithfulness.mechanistic_gap import _compile_call
 from mechgap.faithfulness.probes import Meant, attention_of, make_probe, probe, uniform_attention
 from mechgap.networks import ClrsNet
+from mechgap.programs import program_parameters
 from mechgap.storage import read_tensors, write_tensors
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 from mechgap.training import TrainConfig
@@ -261,6 +263,7 @@ def test_a_gap_is_saved_and_loaded_without_loss(measured: mg.Gap, tmp_path: Path
         np.testing.assert_array_equal(loaded.shown[name], values)
     np.testing.assert_allclose(loaded.distances, measured.distances, atol=1e-3)
     assert loaded.about == measured.about
+    assert loaded.about["star"] == "interpreter"
     assert loaded.closest() == measured.closest()
 
 
@@ -291,6 +294,7 @@ def test_without_a_program_only_hints_are_compared() -> None:
     assert any(name.startswith("external/") for name in names)
     assert not any(name.startswith("internal/") for name in names)
     assert found.about["compiled"] is None
+    assert found.about["star"] is None
 
 
 @pytest.mark.slow
@@ -346,13 +350,31 @@ def _no_measure(ensemble: mg.Ensemble) -> None:
         (_no_data, "say on what data.*config=TrainConfig"),
         (_not_a_network, "expects an ensemble, a compiled program or a network; got dict"),
         (_too_small, "No train sample of 5 nodes can be compared.*max_nodes"),
-        (_other_kind, "know 'pred' as output of kind permutation_pointer, .* as output of kind pointer.*permutations"),
+        (
+            _other_kind,
+            r"know 'pred' as output of kind permutation_pointer, .* as output of kind pointer.*"
+            r"mg\.compile\(mg\.program\('insertion_sort', permutations=True\)\)\.",
+        ),
         (_no_measure, "No measure 'internal/rows' of 'test'; there are"),
     ],
 )
 def test_what_a_gap_refuses(attempt: object, message: str, ensemble: mg.Ensemble) -> None:
     with pytest.raises((ValueError, TypeError, KeyError), match=message):
         attempt(ensemble)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", mg.program_names("graph"))
+@pytest.mark.parametrize("given", [True, False])
+def test_the_call_that_compiles_what_was_learned_does_so(name: str, given: bool) -> None:
+    options = {k: given for k in ("permutations", "pred_as_input") if k in program_parameters(name)}
+    learned = mg.program(name, **options).spec
+    said = _compile_call(learned, name)
+    if not options:
+        assert said == "a program with inputs, hints and outputs as theirs"
+    else:
+        (option,) = options
+        assert said == f"mg.compile(mg.program('{name}', {option}={given}))"
+    assert _compile_call(learned, "my_own") == "a program with inputs, hints and outputs as theirs"
 
 
 def test_a_damaged_file_is_named(measured: mg.Gap, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,35 @@ def test_a_layer_norm_that_the_compiled_network_lacks_is_said(compiled: dict, tr
     sentence = "The compiled network also differs from the trained ones in its architecture: use_layer_norm = False."
     said = gap_report._differences(compiled, {"settings": {"use_layer_norm": trained}})
     assert said == [sentence] * is_said
+
+
+OLDER = "Attention was compared with the compiled network&#39;s own"
+
+
+@pytest.mark.parametrize(
+    ("needs", "star", "is_said"),
+    [
+        ({"message_passing_steps": 13}, None, True),
+        ({"message_passing_steps": 13}, "interpreter", False),
+        ({}, None, False),  # the hints of bfs are nodes and truth values, which are always told apart
+    ],
+)
+def test_older_attention_is_said_where_choices_may_be_unclear(
+    tmp_path: Path, needs: dict, star: str | None, is_said: bool
+) -> None:
+    run = write_folder(tmp_path / "run", needs=needs)
+    if star is not None:
+        change(GAP, lambda _, header: header["about"].update(star=star))(run)
+    html, problems = page_of([run], tmp_path / "report.html")
+    assert problems == []
+    assert html.count(OLDER) == is_said
+
+
+def test_numbers_among_the_hints_may_be_unclear(whole: Path) -> None:
+    gap = load_gap(whole)
+    number_hint = {"hints/d": np.zeros((5, 6, 3, 7), np.float16)}
+    for shown, is_said in ((gap.shown, False), (gap.shown | number_hint, True), ({}, True)):
+        assert bool(gap_report._older_star(replace(gap, shown=shown))) == is_said
 
 
 def test_runs_stand_side_by_side(tmp_path: Path) -> None:

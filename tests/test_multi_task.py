@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from functools import cache, partial
 from io import StringIO
 from pathlib import Path
@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jaxtyping import PRNGKeyArray
 from typer.testing import CliRunner
 
@@ -112,6 +113,44 @@ def run_own(frames: int) -> Callable[..., Prediction]:
     return eqx.filter_jit(run)
 
 
+@contextmanager
+def compilations() -> Iterator[list[str]]:
+    """The names of the functions that are compiled meanwhile, one for every time."""
+    names: list[str] = []
+
+    def listen(event: str, _: float, **what: str) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            names.append(what["fun_name"])
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield names
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
+@contextmanager
+def kept_programs(folder: Path) -> Iterator[None]:
+    """What is compiled meanwhile is kept in a folder, and read from there where it was compiled before."""
+
+    def choose(settings: dict[str, Any]) -> None:
+        for name, value in settings.items():
+            jax.config.update(name, value)
+        reset_cache()  # it remembers whether there was a folder
+
+    chosen = {
+        "jax_compilation_cache_dir": str(folder),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: getattr(jax.config, name) for name in chosen}
+    choose(chosen)
+    try:
+        yield
+    finally:
+        choose(before)
+
+
 def without_padding(net: SharedNet, name: str, samples: Samples) -> Batch:
     """An algorithm's own variables, on graphs of their own size."""
     names, spec, n = net.slots.names[name], dict(net.slots.specs)[name], int(samples.sizes[0])
@@ -139,18 +178,23 @@ def config() -> MultiTaskConfig:
 
 
 class Run(NamedTuple):
-    """A finished training, what it printed, and its folder as it was when half of the steps were done."""
+    """A finished training, what it printed and compiled, and its folder as it was when some of the steps were done.
+
+    Its programs are kept: whoever trains alike need not compile them again.
+    """
 
     result: MultiTask
     printed: str
+    compiled: list[str]
     folder: Path
     halfway: Path
+    programs: Path
 
 
 @pytest.fixture(scope="module")
 def run(config: MultiTaskConfig, tmp_path_factory: pytest.TempPathFactory) -> Run:
     parent, save = tmp_path_factory.mktemp("together"), many._save
-    folder, halfway = parent / "whole", parent / "halfway"
+    folder, halfway, programs = parent / "whole", parent / "halfway", parent / "programs"
 
     def save_and_copy(*arguments: Any) -> None:
         save(*arguments)
@@ -160,8 +204,9 @@ def run(config: MultiTaskConfig, tmp_path_factory: pytest.TempPathFactory) -> Ru
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
         patch.setattr(many, "CHECKPOINT_SECONDS", 0.0)
         patch.setattr(many, "_save", save_and_copy)
-        result = train_together_and_print(TWO, folder, {**SETTINGS, **WITHOUT_HINTS})
-    return Run(result, printed.getvalue(), folder, halfway)
+        with kept_programs(programs), compilations() as compiled:
+            result = train_together_and_print(TWO, folder, {**SETTINGS, **WITHOUT_HINTS})
+    return Run(result, printed.getvalue(), compiled, folder, halfway, programs)
 
 
 def test_all_means_the_benchmark() -> None:
@@ -202,10 +247,10 @@ def test_the_command_reads_a_finished_run(run: Run, config: MultiTaskConfig) -> 
     assert [path.name for path in run.folder.iterdir()] == [config.name()]
 
 
-@pytest.mark.slow
 def test_a_killed_run_ends_as_an_unbroken_one(run: Run, config: MultiTaskConfig) -> None:
     assert [path.name for path in (run.halfway / config.name()).iterdir()] == [many.FILE]
-    resumed = train_together(config, folder=run.halfway, quiet=True)
+    with kept_programs(run.programs):
+        resumed = train_together(config, folder=run.halfway, quiet=True)
     assert jax.tree.all(jax.tree.map(np.array_equal, resumed.networks, run.result.networks))
     assert resumed.scores == run.result.scores
     assert resumed.manifest["loss"] == run.result.manifest["loss"]
@@ -231,6 +276,25 @@ def test_the_recipe_is_that_of_the_settings() -> None:
     recipe = recipe_of(config_of(TWO, **chosen))
     assert recipe == Recipe(11, 5, 0.5, optimiser="adam", seeds=3, first_seed=7, chunk=1, clip=0.25)
     assert [recipe_of(config_of(TWO, steps=steps)).chunk for steps in (300, 10_000)] == [15, 100]
+
+
+def test_one_program_serves_every_algorithm_and_size() -> None:
+    config = config_of(f"{TWO},minimum", **WITHOUT_HINTS)
+    pool, net = pool_of(config), untrained_of(config)
+    first = [jnp.array([[0]]) + start for start in (0, config.pool)]  # a sample of each size
+    each = [(jnp.array([i]), pool.at(jnp.array([[i]]), row), None) for i in range(3) for row in first]
+    assert [samples.sizes.item() for _, samples, _ in each] == [4, 5, 4, 4, 4, 5]  # two segments have four ends
+    step = jax.jit(jax.value_and_grad(partial(loss_of, frames=pool.frames, hint_weight=1.0)))
+    with compilations() as compiled:
+        found = jax.block_until_ready([step(net, batch) for batch in each])
+    assert len(compiled) == 1
+    assert len({loss.item() for loss, _ in found}) == len(each)
+
+
+def test_training_compiles_its_steps_once(run: Run, config: MultiTaskConfig) -> None:
+    """All chunks of steps, whatever they draw."""
+    assert config.steps > recipe_of(config).chunk
+    assert len([name for name in run.compiled if "advance" in name]) == 1
 
 
 @pytest.mark.slow

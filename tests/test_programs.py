@@ -1,6 +1,7 @@
 """Graph programs: what they mean, and that they are values."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -9,7 +10,9 @@ from hypothesis import given
 
 import mechgap as mg
 from graphs import as_networkx, one_hot, weighted_graphs
+from mechgap.algorithms import benchmark_names
 from mechgap.algorithms.graph_search import BFS_SPEC
+from mechgap.programs import MISSING
 from mechgap.programs.expressions import Read, edge, lift, maximum, me, other, when
 from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind, argmin, match, mean
 from mechgap.programs.graph_interpreter import RangeError
@@ -227,3 +230,36 @@ def test_unknown_programs_and_parameters_name_the_nearest() -> None:
         mg.program("belman_ford")
     with pytest.raises(ValueError, match=r"no parameter 'max_dist'. Did you mean 'max_distance'"):
         mg.program("bellman_ford", max_dist=3)
+
+
+STATUS = {"would need": "needs", "is not expressible": "not expressible"}  # as docs/expressivity.md has it
+
+
+def test_every_algorithm_of_the_benchmark_has_a_program_or_a_reason() -> None:
+    missing = [name for reasons in MISSING.values() for name in reasons]
+    assert sorted(missing) == sorted(set(benchmark_names()) - set(mg.program_names("graph")))
+    assert not set(missing) & set(mg.program_names())
+
+
+def test_reasons_are_those_of_the_documentation() -> None:
+    text = (Path(__file__).parents[1] / "docs/expressivity.md").read_text()
+    table = text.split("## The thirty algorithms")[1].split("**Choices that are too close.**")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:2] == "| "]
+    documented, before = {}, ""
+    for name, status, *_, words in rows:
+        documented[name] = status, words.replace("the same", f"as {before}")  # a message has no row above it
+        before = name
+    for status, reasons in MISSING.items():
+        assert {name: (STATUS[status], words) for name, words in reasons.items()} == {
+            name: said for name, said in documented.items() if said[0] == STATUS[status]
+        }
+
+
+@pytest.mark.parametrize("ask", [mg.program, mg.compile])
+def test_an_algorithm_without_a_program_says_why(ask: object) -> None:
+    for name, why in (
+        ("floyd_warshall", "It is not expressible: the state is on edges, and its minimum is not linear in them"),
+        ("quickselect", "It would need: as quicksort, one segment"),
+    ):
+        with pytest.raises(ValueError, match=rf"No program '{name}'\. {why}\. See docs/expressivity\.md\."):
+            ask(name)  # type: ignore[operator]

@@ -95,3 +95,20 @@ def test_the_jobs_that_come_along_are_commands_of_mechgap(file: str, monkeypatch
         probed = "_probed" if asked.get("probe") else ""
         meant = others.get(job.name, job.name)
         assert meant is None or (meant in known and f"{given}{probed}" == meant), job.name
+
+
+def test_the_service_that_jobs_share_a_card_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is started before them and told to quit after them; where there is none, that is said and nothing is run."""
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    job = "seen: echo $CUDA_MPS_PIPE_DIRECTORY\n"
+    refused = run(tmp_path, job, "--mps")
+    assert (refused.returncode, (tmp_path / "place/seen.log").exists()) == (2, False)
+    assert "--mps needs nvidia-cuda-mps-control" in refused.stderr
+    service = tmp_path / "bin" / "nvidia-cuda-mps-control"
+    service.parent.mkdir()
+    service.write_text(f'#!/bin/sh\nif [ "$1" = -d ]; then echo started; else cat; fi >> {tmp_path}/said\n')
+    service.chmod(0o755)
+    ended = run(tmp_path, job, "--mps")
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "place/seen.log").read_text().strip() == str(tmp_path / "place/mps/pipe")
+    assert (tmp_path / "said").read_text().split() == ["started", "quit"]

@@ -7,14 +7,19 @@ import numpy as np
 import pytest
 
 import mechgap as mg
-from mechgap.networks import NetConfig
+from mechgap.algorithms import benchmark_names
+from mechgap.networks import ClrsNet, NetConfig, Prediction
 from mechgap.networks.slots import SharedNet, Slots, with_empty_slots, without_empty_slots
-from mechgap.trace import Stage
+from mechgap.trace import Kind, Stage
+from mechgap.training.multi_task import MultiTaskConfig
+from mechgap.training.multi_task import pool as pool_module
 from mechgap.training.weights import named
 from own_networks import own_network
+from test_padding import algorithm_trace, cut, present_part, quickly
 
 FEW = ("bfs", "dijkstra", "floyd_warshall", "heapsort", "lcs_length", "segments_intersect")
 CONFIG = NetConfig(hidden=8)
+NODES, FRAMES = 8, 6  # of graphs of 4 to 6 nodes, and of executions that are cut there
 
 
 def slots_of(names: tuple[str, ...]) -> Slots:
@@ -50,6 +55,56 @@ def test_an_algorithm_runs_in_its_slots_as_in_a_network_of_its_own(name: str, un
         for variable, x in theirs.items():
             slot = slots.names[name][variable]
             np.testing.assert_allclose(ours[slot], x, rtol=1e-5, atol=1e-5, err_msg=variable)
+
+
+@pytest.fixture(scope="module")
+def of_all() -> SharedNet:
+    """A network over the slots that training has for the benchmark, every weight and bias of it random."""
+    slots = pool_module.slots_of(pool_module.sources_of(MultiTaskConfig()))
+    rng = np.random.RandomState(0)
+    shapes = jax.eval_shape(lambda: SharedNet.init(slots, CONFIG, key=jax.random.key(0)))
+    return jax.tree.map(lambda x: jnp.asarray(0.3 * rng.randn(*x.shape).astype(x.dtype)), shapes)
+
+
+@quickly
+def run_alone(net: ClrsNet, inputs: dict, hints: dict, length: jax.Array) -> Prediction:
+    return net(inputs, hints, length, steps=FRAMES, record=False)
+
+
+@quickly
+def run_together(
+    net: SharedNet, number: jax.Array, inputs: dict, hints: dict, length: jax.Array, present: jax.Array
+) -> Prediction:
+    asked = net.asked(number)
+    return net.network(number)(inputs, hints, length, steps=FRAMES, asked=asked, present=present, record=False)
+
+
+def in_slots(slots: Slots, name: str, stage: Stage, values: dict) -> dict[str, np.ndarray]:
+    """All slots of a stage on `NODES` nodes, with an algorithm's values in its own, in the types that networks read."""
+    leading = (FRAMES,) if stage == Stage.HINT else ()
+    blank = {v.name: slots.blank(v.name, NODES) for v in slots.spec.at(stage)}
+    filled = {k: np.broadcast_to(x, (*leading, *x.shape)) for k, x in blank.items()} | slots.put(name, values, NODES)
+    return {k: x.astype(np.int32 if slots.spec[k].kind == Kind.POINTER else np.float32) for k, x in filled.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", benchmark_names())
+def test_every_algorithm_runs_padded_among_all_as_in_a_network_of_its_own(name: str, of_all: SharedNet) -> None:
+    slots, trace = of_all.slots, algorithm_trace(name)
+    assert trace.spec == dict(slots.specs)[name]
+    sample = cut(trace.pad(max(trace.steps, FRAMES)), FRAMES).take([0])
+    inputs = {k: x[0] for k, x in sample.inputs.items()}
+    hints, length = {k: x[:, 0] for k, x in sample.hints.items()}, jnp.asarray(sample.lengths[0], jnp.int32)
+    alone = run_alone(own_network(of_all, name), *jax.tree.map(jnp.asarray, (inputs, hints)), length)
+
+    fed = (in_slots(slots, name, *values) for values in ((Stage.INPUT, inputs), (Stage.HINT, hints)))
+    present = np.arange(NODES) < trace.nodes
+    together = run_together(of_all, jnp.array(slots.algorithms.index(name)), *fed, length, present)
+    for theirs, ours in ((alone.outputs, together.outputs), (alone.hints, together.hints)):
+        assert theirs
+        for variable, x in theirs.items():
+            mine = present_part(trace.spec[variable], np.asarray(ours[slots.names[name][variable]]), trace.nodes, True)
+            np.testing.assert_allclose(mine, x, rtol=1e-5, atol=1e-5, err_msg=variable)
 
 
 BAD = [

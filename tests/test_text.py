@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mechgap as mg
+import test_text_live
 from mechgap.algorithms.distributions import BenchmarkStream
 from mechgap.algorithms.text import brackets, parsing, scores, tokens, writing
 from mechgap.algorithms.text.layout import layout
@@ -76,6 +77,16 @@ def test_golden_strings_are_of_all_thirty() -> None:
     assert len(mg.text.ALGORITHMS) == 30
     assert {c["n"] for c in GOLDEN["cases"]} == {4, 5, 16, 64}
     assert sum(2 * len(c["written"]) for c in GOLDEN["cases"]) == 1560
+
+
+def test_the_page_says_what_is_compared_live() -> None:
+    said = " ".join((Path(__file__).parents[1] / "docs" / "text.md").read_text().split())
+    strings = sum(2 * count for name in mg.text.ALGORITHMS for _, _, _, count, _, _ in test_text_live.cases(name))
+    different = test_text_live.DIFFERENT
+    assert f"of {strings} strings" in said
+    assert f"{sum(different.values())} differ: answers of" in said
+    for (name, n, _, _), count in different.items():
+        assert f"{name} ({count})" in said.split("differ: answers of")[1].split(".")[0], n
 
 
 @pytest.mark.parametrize("name", mg.text.ALGORITHMS)

@@ -14,7 +14,7 @@ SORTED_INPUT = {"activity_selector": "f", "task_scheduling": "w"}
 SORTED_HINT = {"dijkstra": "d", "mst_prim": "key"}  # of the nodes in the queue, at every frame
 MAY_TIE = (*SORTED_INPUT, *SORTED_HINT, "mst_kruskal")
 COUNT = 20
-# What differs, by algorithm and case (n, decimals, hints): as NumPy's scalar sort, which reference.py asks for, decides.
+# How many answers differ, by (algorithm, n, decimals, hints): as NumPy's scalar sort breaks ties (see reference.py).
 DIFFERENT = {("activity_selector", 64, 3, False): 1, ("mst_prim", 64, 3, False): 2}
 
 pytestmark = [

@@ -51,7 +51,7 @@ class Distribution(Protocol):
         """A batch from the same distribution."""
 
 
-@dataclass(frozen=True, eq=False)  # there is one of each, and jitted functions, which get it, compare faster
+@dataclass(frozen=True)
 class Algorithm:
     """A source algorithm.
 

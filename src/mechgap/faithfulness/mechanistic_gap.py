@@ -17,8 +17,9 @@ from mechgap.faithfulness.correlation import Correlation, correlate, mean_interv
 from mechgap.faithfulness.measure import Observed, internal_measures, observe_all
 from mechgap.faithfulness.probes import SPLITS, Probe, probe, uniform_attention
 from mechgap.networks import ClrsNet, NetConfig
+from mechgap.programs import program_names, program_parameters
 from mechgap.storage import read_tensors, write_tensors, write_text
-from mechgap.trace import Kind
+from mechgap.trace import Kind, Spec, Stage
 from mechgap.training.config import TrainConfig
 from mechgap.training.data import TO_INIT, member_key
 from mechgap.training.result import Ensemble, Table
@@ -46,7 +47,8 @@ class Gap:
             `untrained` networks.
         distances: [samples, members, members], between the attentions of every two networks, on the validation split.
         shown: of the first validation samples: inputs, truth, α* and every network's attention (255 for 1) and hints.
-        about: sizes, versions, how the compiled architecture differs, notes.
+        about: sizes, versions, how the compiled architecture differs, and whose attention α* is (`star`): the
+            interpreter's; files without it were measured against the compiled network's own.
     """
 
     algorithm: str
@@ -116,7 +118,7 @@ class Gap:
         return _mean(pairs)
 
     def closest(self, measure: str = "internal/rows", split: str = "validation") -> int:
-        """The index of the network nearest to the compiled one (Figure 3)."""
+        """The index of the network nearest to α* (Figure 3)."""
         values = np.where(self.sound, self.measures[split][measure], np.inf)
         return int(np.argmin(values))
 
@@ -159,9 +161,8 @@ class Gap:
         split = "validation" if "validation" in self.measures else next(iter(self.measures))
         parts = [f"{int(self.sound.sum())} {self.algorithm} networks, score {_mean(self.score):.4f}"]
         if "internal/rows" in self.measures[split]:
-            parts.append(
-                f"attention {_mean(self.values('internal/rows', split)):.3f} from compiled (0 = the same, 1 = apart)"
-            )
+            apart = _mean(self.values("internal/rows", split))
+            parts.append(f"attention {apart:.3f} from the program's (0 = the same, 1 = apart)")
         if "external/meant" in self.measures[split]:
             parts.append(f"traces {_mean(self.values('external/meant', split)):.3f} right")
         return f"<Gap of {', '.join(parts)}>"
@@ -180,7 +181,7 @@ def gap(
 
     Args:
         trained: an `Ensemble`; or a `ClrsNet` or a `Compiled`, with `config` to say on what data.
-        compiled: what to compare attention with; without it only hints are compared.
+        compiled: attention is compared with that of its program; without it only hints are compared.
         config: by default the ensemble's own.
         splits: of "train", "validation", "test".
         samples: of every split, at most.
@@ -225,6 +226,7 @@ def gap(
     about = {
         "mechgap": __version__,
         "splits": sizes,
+        "star": None if compiled is None else "interpreter",
         "compiled": None if compiled is None else _about_compiled(compiled, networks.config),
         "settings": config.as_json(),
     }
@@ -239,10 +241,22 @@ def _check_same_kinds(networks: ClrsNet, compiled: Compiled) -> None:
         one, other = learned.get(name, "nothing"), meant.get(name, "nothing")
         if one != other:
             raise ValueError(
-                f"The networks know {name!r} as {one}, the compiled program as {other}. Compile what they learned: "
-                f"mg.compile(mg.program({compiled.program.name!r}, ...)) with permutations and pred_as_input as in the "
-                f"settings of training."
+                f"The networks know {name!r} as {one}, the compiled program as {other}. "
+                f"Compile what they learned: {_compile_call(networks.spec, compiled.program.name)}."
             )
+
+
+def _compile_call(learned: Spec, name: str) -> str:
+    """The call that compiles a program of the library with inputs, hints and outputs as they were learned."""
+    wanted = {
+        "permutations": any(v.kind == Kind.PERMUTATION_POINTER for v in learned),
+        "pred_as_input": any(v.name == "pred" and v.stage == Stage.INPUT for v in learned),
+    }
+    known = program_parameters(name) if name in program_names("graph") else ()
+    given = ", ".join(f"{option}={value}" for option, value in wanted.items() if option in known)
+    return (
+        f"mg.compile(mg.program({name!r}, {given}))" if given else "a program with inputs, hints and outputs as theirs"
+    )
 
 
 def load_gap(folder: str | Path) -> Gap:

@@ -45,6 +45,34 @@ REGISTRY = {
     },
 }
 
+# Why the other algorithms of the benchmark have no program: what it would use, or what stands against it, in the words
+# of docs/expressivity.md.
+MISSING = {
+    "would need": {
+        "articulation_points": "dfs, the lowest discovery time below, and a count of children",
+        "bridges": "as articulation_points, and a mask on edges that is kept through hints fed back",
+        "dag_shortest_paths": "dfs, then offers along `back_edge`, which a receiver does not see: the token must "
+        "collect them",
+        "heapsort": "slots, a match of slot 2 i + 1",
+        "kmp_matcher": "as naive_string_matcher, and a pointer that is followed",
+        "mst_kruskal": "the next edge by two selects; components by pointers; a mask on edges through hints fed back",
+        "naive_string_matcher": "three tokens; letters are compared class by class",
+        "quickselect": "as quicksort, one segment",
+        "quicksort": "slots and segment ends instead of a stack",
+        "strongly_connected_components": "two searches; the reversed graph is the other side of an edge, kept through "
+        "hints fed back",
+    },
+    "is not expressible": {
+        "floyd_warshall": "the state is on edges, and its minimum is not linear in them",
+        "graham_scan": "angles, products of values",
+        "jarvis_march": "a product of the sender's and the receiver's values in a logit",
+        "lcs_length": "a maximum on edges (its pointers alone could be had through hints fed back)",
+        "matrix_chain_order": "a minimum on edges, and products of values",
+        "optimal_bst": "a minimum on edges",
+        "segments_intersect": "products of values",
+    },
+}
+
 
 def program(name: str, **parameters: Any) -> Any:
     """The program of that name; parameters such as `max_distance` have defaults."""
@@ -62,6 +90,9 @@ def program_parameters(name: str) -> tuple[str, ...]:
 
 def _writer(name: str) -> Any:
     homes = {known: home for group in REGISTRY.values() for known, home in group.items()}
+    for status, reasons in MISSING.items():
+        if name in reasons:
+            raise ValueError(f"No program {name!r}. It {status}: {reasons[name]}. See docs/expressivity.md.")
     if name not in homes:
         raise ValueError(f"No program {name!r}. {nearest(name, homes)}")
     module, function = homes[name].split(".")

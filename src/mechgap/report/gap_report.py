@@ -10,6 +10,7 @@ import numpy as np
 from mechgap.faithfulness.clusters import COLOUR_SHARE, OVERLAP, RESAMPLES
 from mechgap.faithfulness.landscape import FILE as LANDSCAPE
 from mechgap.faithfulness.mechanistic_gap import FILE as GAP
+from mechgap.faithfulness.mechanistic_gap import Gap
 from mechgap.faithfulness.study import CAUSAL
 from mechgap.report.gap_data import page_data
 from mechgap.report.gap_tables import (
@@ -197,6 +198,24 @@ def _differences(compiled: Mapping[str, Any], about: Mapping[str, Any]) -> list[
     return said
 
 
+def _older_star(gap: Gap) -> list[str]:
+    """What to know of a file from before α* was the interpreter's."""
+    if gap.about.get("star") is not None or not _may_be_unclear(gap):
+        return []
+    return [
+        "Attention was compared with the compiled network's own, as in all older results. It differs from the "
+        "program's α* where choices are unclear: where two numbers are closer than the compiled network can tell apart."
+    ]
+
+
+def _may_be_unclear(gap: Gap) -> bool:
+    """Whether a program has several micro-steps, or numbers to tell apart; yes where a file does not show its hints."""
+    settings, needs = gap.about.get("settings", {}), gap.about["compiled"].get("needs", {})
+    steps = {"message_passing_steps": 1, **settings, **needs}["message_passing_steps"]
+    hints = [x for name, x in gap.shown.items() if name.startswith("hints/")]
+    return steps > 1 or not hints or any(np.issubdtype(x.dtype, np.floating) for x in hints)  # only numbers are floats
+
+
 def _caveats(run: ResultFolder) -> list[str]:
     gap = run.gap
     if gap is None:
@@ -206,7 +225,7 @@ def _caveats(run: ResultFolder) -> list[str]:
     if compiled is None:
         said.append(f"No program was compiled for {gap.algorithm}, so that attention is not compared; only traces are.")
     else:
-        said += _differences(compiled, gap.about)
+        said += _differences(compiled, gap.about) + _older_star(gap)
     if {"best_step", "test_last"} <= set(gap.members) and gap.sound.any():
         step, last = (np.asarray(gap.members[name], float)[gap.sound] for name in ("best_step", "test_last"))
         said.append(
