@@ -33,6 +33,7 @@ from mechgap.training.multi_task.loop import draw, loss_of, predict, recipe_of
 from mechgap.training.multi_task.pool import Pool, Samples, slots_of, sources_of, training_pool, validation_pool
 from mechgap.training.scores import count, scores
 from own_networks import own_network
+from test_slots import random_network
 
 SETTINGS = {
     "sizes": [4, 5],
@@ -280,7 +281,7 @@ def test_the_recipe_is_that_of_the_settings() -> None:
 
 def test_one_program_serves_every_algorithm_and_size() -> None:
     config = config_of(f"{TWO},minimum", **WITHOUT_HINTS)
-    pool, net = pool_of(config), untrained_of(config)
+    pool, net = pool_of(config), random_network(slots_of(sources_of(config)), config.network)
     first = [jnp.array([[0]]) + start for start in (0, config.pool)]  # a sample of each size
     each = [(jnp.array([i]), pool.at(jnp.array([[i]]), row), None) for i in range(3) for row in first]
     assert [samples.sizes.item() for _, samples, _ in each] == [4, 5, 4, 4, 4, 5]  # two segments have four ends

@@ -57,13 +57,17 @@ def test_an_algorithm_runs_in_its_slots_as_in_a_network_of_its_own(name: str, un
             np.testing.assert_allclose(ours[slot], x, rtol=1e-5, atol=1e-5, err_msg=variable)
 
 
+def random_network(slots: Slots, config: NetConfig) -> SharedNet:
+    """Every weight and bias random, made without compiling anything."""
+    rng = np.random.RandomState(0)
+    shapes = jax.eval_shape(lambda: SharedNet.init(slots, config, key=jax.random.key(0)))
+    return jax.tree.map(lambda x: jnp.asarray(0.3 * rng.randn(*x.shape).astype(x.dtype)), shapes)
+
+
 @pytest.fixture(scope="module")
 def of_all() -> SharedNet:
-    """A network over the slots that training has for the benchmark, every weight and bias of it random."""
-    slots = pool_module.slots_of(pool_module.sources_of(MultiTaskConfig()))
-    rng = np.random.RandomState(0)
-    shapes = jax.eval_shape(lambda: SharedNet.init(slots, CONFIG, key=jax.random.key(0)))
-    return jax.tree.map(lambda x: jnp.asarray(0.3 * rng.randn(*x.shape).astype(x.dtype)), shapes)
+    """A network over the slots that training has for the benchmark."""
+    return random_network(pool_module.slots_of(pool_module.sources_of(MultiTaskConfig())), CONFIG)
 
 
 @quickly
@@ -83,7 +87,8 @@ def in_slots(slots: Slots, name: str, stage: Stage, values: dict) -> dict[str, n
     """All slots of a stage on `NODES` nodes, with an algorithm's values in its own, in the types that networks read."""
     leading = (FRAMES,) if stage == Stage.HINT else ()
     blank = {v.name: slots.blank(v.name, NODES) for v in slots.spec.at(stage)}
-    filled = {k: np.broadcast_to(x, (*leading, *x.shape)) for k, x in blank.items()} | slots.put(name, values, NODES)
+    own = slots.put(name, {k: x[None] for k, x in values.items()}, NODES)  # a number alone has no axis to pad
+    filled = {k: np.broadcast_to(x, (*leading, *x.shape)) for k, x in blank.items()} | {k: x[0] for k, x in own.items()}
     return {k: x.astype(np.int32 if slots.spec[k].kind == Kind.POINTER else np.float32) for k, x in filled.items()}
 
 
