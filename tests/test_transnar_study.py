@@ -20,9 +20,18 @@ from mechgap.compiler import compile as compile_program
 from mechgap.networks.slots import without_empty_slots
 from mechgap.report import text_models
 from mechgap.training.transnar import CompiledReasoner, EvaluationConfig, SharedReasoner, TextModels, TextTrainingConfig
-from mechgap.training.transnar.data import Group, Plan, batch_of, corpus_of, draw_groups, kept_groups
+from mechgap.training.transnar.data import (
+    Group,
+    Plan,
+    batch_of,
+    corpus_of,
+    draw_groups,
+    in_batches,
+    kept_groups,
+    positions_for,
+)
 from mechgap.training.transnar.distillation import answered, examples_of, share_right, taught_groups
-from mechgap.training.transnar.evaluation import _by_room, evaluate_growing
+from mechgap.training.transnar.evaluation import _by_room, check_unseen, evaluate_growing, positions_to_answer
 from mechgap.training.transnar.exam import exam_file, exam_for, growing_exam, tokens_of
 from mechgap.training.transnar.loop import Pair, initial_model, loss_of, train_text_models, with_states
 from mechgap.training.transnar.reasoner import questions_asked, stand_in
@@ -232,6 +241,48 @@ def test_there_is_room_for_every_answer_that_fits(context: int) -> None:
             assert said <= new
 
 
+def test_positions_of_questions_lie_as_far_apart_as_in_training() -> None:
+    """Whatever else is asked: drawn for the bucket, by the question alone, and none twice."""
+    config = replace(CONFIG, random_positions=True, buckets=(64, 128, 256), context=512, max_position=8192)
+    examples = [e for name, n in (("minimum", 4), ("bfs", 8)) for e in text.sample(name, n, count=20)]
+    buckets = [config.bucket(sum(tokens_of(e))) for e in examples]
+    assert len(set(buckets)) > 1
+    at = positions_to_answer(config, examples, 300, seed=0)
+    assert at.shape == (40, 300)
+    assert np.all(np.diff(at) > 0)
+    assert (at.min() >= 0, at.max()) == (True, config.max_position - 1)
+    rng = np.random.default_rng(1)
+    for bucket in set(buckets):
+        ours = np.diff(at[np.equal(buckets, bucket)][:, :bucket]).mean()
+        trained = np.diff(positions_for(config, rng, bucket, 100)).mean()
+        assert ours == pytest.approx(trained, rel=0.05), bucket
+    alone = positions_to_answer(config, examples[-1:], 300, seed=0)
+    np.testing.assert_array_equal(alone[0], at[-1])
+    assert np.any(positions_to_answer(config, examples[-1:], 300, seed=1) != alone)
+    short = positions_to_answer(config, examples[-1:], 40, seed=0)[0]
+    assert short.shape == (40,)
+    assert short.max() < 2 * 8192 * 40 / buckets[-1]  # they are the first of those that the bucket has
+    counted = positions_to_answer(config, examples, 300, seed=0, drawn=False)
+    np.testing.assert_array_equal(counted, np.tile(np.arange(300), (40, 1)))
+
+
+def test_a_question_never_fills_up_a_batch_with_itself() -> None:
+    """The shuffled control shows the states of a neighbour, which must be another question."""
+    rows = {64: np.stack([np.zeros(5, int), np.arange(5)], axis=1)}
+    config = replace(CONFIG, tokens=4 * 64)
+    first, last = in_batches(config, rows)
+    assert first.rows[:, 1].tolist() == [0, 1, 2, 3]
+    assert (last.rows[:, 1].tolist(), last.counted.tolist()) == ([4, 0, 1, 2], [True, False, False, False])
+
+
+def test_what_was_trained_on_is_not_asked() -> None:
+    trained = TextTrainingConfig(algorithms=("bfs",), sizes=(4, 5), data_seed=3)
+    with pytest.raises(ValueError, match=r"Questions of n = 5 from the seed 3 are those of training. Give another"):
+        check_unseen(trained, EvaluationConfig(sizes=(5, 6), seed=3))
+    check_unseen(trained, EvaluationConfig(sizes=(6,), seed=3))
+    check_unseen(trained, EvaluationConfig(sizes=(5,), seed=4))
+
+
 # Studies
 
 
@@ -336,6 +387,7 @@ def test_packed_models_are_small_and_come_with_questions(
     monkeypatch.setattr(text_models, "MOST_MIB", 0)
     with pytest.raises(ValueError, match=r"take 0\.\d MiB in half precision, and 0 MiB may be kept"):
         text_models.pack_and_print(packed, tmp_path / "third", "transformer")
+    assert not (tmp_path / "third").exists()
 
 
 def test_questions_are_shared_by_studies_of_fewer_algorithms(tmp_path: Path) -> None:

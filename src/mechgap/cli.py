@@ -466,16 +466,13 @@ def transnar_summary(
     folder: TransNARFolder,
     out: Annotated[Path, typer.Option(help="For the files; those of other models stay.")] = Path("results/transnar"),
     preset: TransNARPreset = "h200",
-    join: Annotated[
-        bool, typer.Option("--join", help="Add networks to those of the same models, instead of replacing them.")
-    ] = False,
     settings: Settings = None,
 ) -> None:
     """Write what a study found as small files without weights, from which `mechgap paper` makes its tables."""
     from mechgap.report.text_models import summarise_and_print
     from mechgap.training.config import parse_assignments
 
-    summarise_and_print(folder, out, preset, parse_assignments(settings or []), join)
+    summarise_and_print(folder, out, preset, parse_assignments(settings or []))
 
 
 @transnar.command("answer")

@@ -23,8 +23,7 @@ from mechgap.networks.generation import greedy
 from mechgap.networks.transnar import TransNAR
 from mechgap.trace import Kind, Location, Variable
 from mechgap.training.transnar import Reasoner, TextModels
-from mechgap.training.transnar.data import positions_for
-from mechgap.training.transnar.evaluation import room_for
+from mechgap.training.transnar.evaluation import positions_to_answer, room_for
 from mechgap.training.transnar.reasoner import Asked, questions_asked
 
 AIMS = ("named", "about")
@@ -134,7 +133,7 @@ def look(result: TextModels, asked: Example | str, *, member: int = 0, position_
     memory = _memory(reasoner, questions_asked(reasoner, [question]), layers)
     room, new = room_for(example, config.context)
     prompt = text.batch([(example.question, "")], length=room)
-    at = jnp.asarray(positions_for(config, np.random.default_rng(position_seed), room + new, 1))
+    at = jnp.asarray(positions_to_answer(config, [example], room + new, position_seed))
     ids, lengths = jnp.asarray(prompt.ids), jnp.asarray(prompt.lengths)
     answer = np.asarray(greedy(model, ids, lengths, at, memory, max_new=new, eos=text.EOS)[0])
     said = answer[: np.argmax(answer == text.EOS) + 1] if text.EOS in answer else answer

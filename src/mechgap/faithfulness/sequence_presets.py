@@ -14,7 +14,7 @@ from mechgap.training.many import Recipe
 from mechgap.training.sequences.end_to_end import ParitySize
 from mechgap.training.sequences.probed import ProbedSize
 from mechgap.training.sequences.rules import RULES, checked_settings
-from mechgap.training.sequences.scan import ScanSize
+from mechgap.training.sequences.scan import WORD, ScanSize
 from mechgap.training.sequences.supervise import MlpSize
 
 KINDS = ("supervision", "probed", "end_to_end", "scan")
@@ -43,9 +43,11 @@ class SequenceStudy:
         """The study of a config.json.
 
         A setting that it lacks is younger, and has the default that does what was done without it; only distances had
-        a bias each before they had buckets.
+        a bias each before they had buckets. Noise relative to each channel was a setting once, which is not read.
         """
         given = {name: value for name, value in config.items() if value is not None}
+        if "mlp" in given:
+            given["mlp"] = {name: value for name, value in given["mlp"].items() if name != "relative_noise"}
         kinds: dict[str, Any] = {"recipe": Recipe, "mlp": MlpSize, "probed": ProbedSize}
         parts = {name: kind(**given[name]) for name, kind in kinds.items() if name in given}
         if "transformer" in given:
@@ -117,22 +119,25 @@ def sequence_studies(preset: str = "full", changes: Mapping[str, Any] | None = N
     return found
 
 
-def scan_study(split: str, layers: int, shared: bool, positions: str) -> str:
-    """The name of a study, e.g. scan_16; what differs from the length split, shared weights and relative positions."""
+def scan_study(split: str, layers: int, shared: bool, positions: str, tokens: str = WORD) -> str:
+    """The name of a study, e.g. scan_16; what differs from the length split, shared weights, relative positions, words.
+
+    All but the first two are as in `ScanSize`.
+    """
     parts = (split.replace("length", ""), layers, "" if shared else "separate", positions.replace("relative", ""))
+    parts += (tokens.replace(WORD, ""),)
     return "_".join(["scan", *(str(part) for part in parts if part)])
 
 
 def _scan_studies(table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    return {
-        scan_study(split, layers, network["shared"], network["positions"]): {
-            "split": split,
-            "transformer": network | {"layers": layers},
-        }
-        for split in table["splits"]
-        for network in table["networks"]
-        for layers in network["layers"]
-    }
+    studies = {}
+    for network in table["networks"]:
+        size = {name: value for name, value in network.items() if name != "splits"}
+        for split in network.get("splits", table["splits"]):
+            for layers in network["layers"]:
+                one = size | {"layers": layers}
+                studies[scan_study(split, **one)] = {"split": split, "transformer": one}
+    return studies
 
 
 @cache

@@ -1,7 +1,8 @@
 """One training of ALTA's section on learnability: train, test on longer inputs, measure, keep as one small folder.
 
 config.json     all settings
-manifest.json   versions, device, date, times, steps, and whether these were all, fewer were enough, or time was up
+manifest.json   versions, device, date, times, steps, and whether these were all, fewer were enough, or time was up; of
+                parity also which test set it was, see `PARITY_TESTS`
 metrics.json    per seed: the share of right answers on every slice of the test set
 and of parity:
 curves.json     per seed: right answers by length and by number of ones, and the mean prediction by number of ones
@@ -32,7 +33,7 @@ from mechgap.faithfulness.sequences import VERSION, measure_gap
 from mechgap.networks.transformer import Transformer
 from mechgap.programs import program as look_up
 from mechgap.programs.alta import AltaProgram
-from mechgap.programs.tasks import Task, answers
+from mechgap.programs.tasks import PARITY_TESTS, Task, answers
 from mechgap.storage import writable_folder
 from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.config import hashed_name
@@ -44,10 +45,12 @@ from mechgap.training.sequences.scan import ScanSize, scan_right, train_scan
 from mechgap.training.sequences.supervise import supervise, vector_accuracy, with_mlp
 
 CONFIG, MANIFEST, GAP = "config.json", "manifest.json", "gap.json"
-PROBED, RELATIVE = "_probed", "_relative_noise"  # end the names of studies of these kinds
+PROBED = "_probed"  # ends the names of studies of this kind
 PROGRAMS = ("parity_sequential_relative", "parity_sum_mod_2")  # whose heads and variables are looked for
 MEASURED = 1024  # texts on which the gap is measured, at most
-SCAN_TRAINED = 1000  # commands of the training set that are tested, too
+SCAN_TRAINED = 1000  # commands of the training set that are tested, too, about: every 16th of the length split
+# What Table 2 calls Sum + Modulo is trained from a program that counts in large numbers, and in turn (ALTA C.1, D.1).
+TRACED = {"parity_sum_mod_2_traced": ("parity_sum_mod_2_intermediate", {"scale": 1000.0, "staged": True})}
 
 
 def run_sequence_study(
@@ -78,6 +81,7 @@ def run_sequence_study(
         "date": datetime.now(UTC).date().isoformat(),
         "steps": trained.steps,
         "ended": trained.ended,
+        **({} if study.kind == "scan" else {"tests": PARITY_TESTS}),
         "times": {"train_s": round(trained.seconds, 1), "all_s": round(time.perf_counter() - begun, 1)},
     }
     if trained.ended == STOPPED and _steps_in(folder) > trained.steps * study.recipe.seeds:
@@ -107,13 +111,14 @@ def run_missing(
 def why_kept(study: SequenceStudy, folder: Path) -> str:
     """Why a study need not be run; empty where it must be.
 
-    Full beats quick, other settings are run anew, and what was stopped goes on.
+    Full beats quick, other settings and what was tested otherwise are run anew, and what was stopped goes on.
     """
     if not (folder / MANIFEST).exists():
         return ""
-    found = SequenceStudy.of(read_json(folder / CONFIG))
+    found, manifest = SequenceStudy.of(read_json(folder / CONFIG)), read_json(folder / MANIFEST)
     if found == study:
-        return "" if read_json(folder / MANIFEST).get("ended") == STOPPED else "finished before"
+        tested = study.kind == "scan" or manifest.get("tests", 1) == PARITY_TESTS
+        return "finished before" if tested and manifest.get("ended") != STOPPED else ""
     larger = _steps_in(folder) > study.recipe.steps * study.recipe.seeds
     return f"{folder} holds a larger run, which is kept" if larger else ""
 
@@ -156,11 +161,13 @@ def _parity(study: SequenceStudy, task: Task, options: dict[str, Any]) -> tuple[
         | {name: values[seed] for name, values in more.items()}
         for seed, row in enumerate(right)
     ]
-    lengths, ones = np.array([len(t) for t in every]), np.array([t.count("1") for t in every])
+    # Curves are without the slice of texts with more ones: at every length it would have these count twice.
+    of_lengths = sorted({i for name, ids in slices.items() if name.startswith("length") for i in ids})
+    lengths, ones = (np.array([of(every[i]) for i in of_lengths]) for of in (len, lambda text: text.count("1")))
     curves = {
-        "right by length": _by(lengths, right),
-        "right by ones": _by(ones, right),
-        "mean prediction by ones": _by(ones, found),
+        "right by length": _by(lengths, right[:, of_lengths]),
+        "right by ones": _by(ones, right[:, of_lengths]),
+        "mean prediction by ones": _by(ones, found[:, of_lengths]),
     }
     measured = {"version": VERSION, "texts": len(measured_texts(study.train_length)), "length": study.train_length}
     return trained, metrics, {"curves.json": curves, GAP: {"measured": measured, "seeds": gaps}}
@@ -171,7 +178,7 @@ Outcome = tuple[Trained, np.ndarray, dict[str, Any], dict[str, list[float]]]
 
 def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dict[str, Any]) -> Outcome:
     assert study.mlp is not None
-    program = parity_program(study.name.removesuffix(RELATIVE), 2 * study.train_length)
+    program = parity_program(study.name, 2 * study.train_length)
     compiled = compile_program(program, certify="none", longest=2 * study.train_length + 1)
     trained, traces = supervise(compiled.network, program, task, study.mlp, study.recipe, **options)
     most = 2 * study.train_length + 1 if program.halt else program.layers
@@ -226,10 +233,11 @@ def _end_to_end(study: SequenceStudy, task: Task, texts: list[str], options: dic
 
 
 def parity_program(name: str, longest: int) -> AltaProgram:
-    """A parity program that is no larger than it must be for so many bits."""
+    """A parity program, or that of a study of traces, that is no larger than it must be for so many bits."""
+    name, parameters = TRACED.get(name, (name, {}))
     sizes = {"parity_sequential_absolute": {"positions": longest}}
     counts = {n: {"ones": longest} for n in ("parity_sum_mod_2", "parity_sum_mod_2_intermediate")}
-    return look_up(name, **(sizes | counts).get(name, {}))
+    return look_up(name, **(sizes | counts).get(name, {}), **parameters)
 
 
 def with_start(program: AltaProgram) -> AltaProgram:

@@ -13,9 +13,10 @@ import numpy as np
 
 from mechgap.programs.alta import AltaProgram, Categorical, Init, Numeric, Rule, SetOf, Variable
 from mechgap.programs.alta_interpreter import AltaTrace, batched, members_of
-from mechgap.programs.alta_rules import member_value
+from mechgap.programs.alta_rules import member_value, plain
 
 TOGETHER = 256  # sequences that are interpreted at once
+UNDEFINED = -1  # what an assignment has for a head's output that is undefined
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Assignments:
 
     Attributes:
         names: of the columns.
-        rows: [assignments, names], members of the domains; -1 where a head's output was undefined.
+        rows: [assignments, names], members of the domains; `UNDEFINED` where a head's output was undefined.
     """
 
     names: tuple[str, ...]
@@ -86,13 +87,19 @@ def minimal(program: AltaProgram, inputs: Iterable[Any], shown: Assignments | No
     )
 
 
-def rule_count(program: AltaProgram, rules: Sequence[Rule] | None = None) -> int:
-    """How many rules a program has, as the paper counts: plain ones, and those that reset the outputs of heads."""
-    from mechgap.programs.alta_rules import plain
+def rule_count(program: AltaProgram, shown: Assignments | None = None) -> int:
+    """How many rules a program has, as the paper counts: plain ones, and those that reset the outputs of heads.
 
-    found = plain(program.rules, program.readable) if rules is None else rules
-    outputs = [program.readable[h.name] for h in program.heads]
-    return len(found) + sum(1 if isinstance(v, Numeric) else v.size for v in outputs)
+    Every value of a head's output takes a rule that resets it (the 7 rules of ALTA A.2), and so does every bucket of a
+    number: what a rule reads of one is its bucket (2.3). Resets that never happen are dropped like other rules (C.2).
+
+    Args:
+        program: whole, or minimal.
+        shown: what a minimal program is minimal for: only values that occur there are reset. None counts all values.
+    """
+    heads = {h.name: program.readable[h.name].domain for h in program.heads}
+    values = heads if shown is None else {name: set(shown.column(name)) - {UNDEFINED} for name in heads}
+    return len(plain(program.rules, program.readable)) + sum(len(found) for found in values.values())
 
 
 @dataclass(frozen=True)

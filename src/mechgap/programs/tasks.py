@@ -21,6 +21,9 @@ SPLITS: dict[str, Callable[[], tuple[Sequence[str], Sequence[str]]]] = {
 }
 # Published splits that are no part of this package: whoever has the files puts them there, with tasks.txt.
 PUBLISHED = {name: Path("data/scan") / f"{name}.json" for name in ("mcd1", "mcd2", "mcd3")}
+# Which texts parity is tested on: 1 had in the slice of longer texts those of all tests that are longer, 59 % of them
+# with more ones than training shows, since more ones need more room; 2 draws that slice by itself.
+PARITY_TESTS = 2
 TASKS = "tasks.txt"  # all commands, which a published file numbers; beside it
 
 
@@ -42,7 +45,11 @@ class Task:
 
 
 def parity_task(train_length: int = 20, test_length: int = 40, *, each: int = 100, seed: int = 0) -> Task:
-    """Bits, with `each` texts for every number of ones, of a length between that number and the longest (ALTA D.1)."""
+    """Bits, with `each` texts for every number of ones, of a length between that number and the longest (ALTA D.1).
+
+    So are the training set and the slice of longer texts, whose lengths are from `train_length` + 1 on (Figure 4). The
+    other slices are parts of a test set with all lengths, drawn like the training set.
+    """
     if not 1 <= train_length < test_length:
         raise ValueError(f"Give lengths 1 <= train < test; got {train_length} and {test_length}.")
     rng = random.Random(seed)
@@ -50,18 +57,18 @@ def parity_task(train_length: int = 20, test_length: int = 40, *, each: int = 10
     tested = bits(rng, test_length, each)
     slices = {
         f"length <= {train_length}": [t for t in tested if len(t) <= train_length],
-        f"length > {train_length}": [t for t in tested if len(t) > train_length],
+        f"length > {train_length}": bits(rng, test_length, each, train_length + 1),
         f"ones > {train_length}": [t for t in tested if t.count("1") > train_length],
     }
     return Task("parity", tuple(train), _tuples(slices), lambda text: str(text.count("1") % 2))
 
 
-def bits(rng: random.Random, longest: int, each: int) -> list[str]:
-    """Texts of bits, equally many for every number of ones from 0 to the longest."""
+def bits(rng: random.Random, longest: int, each: int, shortest: int = 1) -> list[str]:
+    """Texts of bits, equally many for every number of ones from 0 to the longest, of lengths that can hold it."""
     found = []
     for ones in range(longest + 1):
         for _ in range(each):
-            length = rng.randint(max(ones, 1), longest)
+            length = rng.randint(max(ones, shortest), longest)
             places = set(rng.sample(range(length), ones))
             found.append("".join("1" if i in places else "0" for i in range(length)))
     return found

@@ -51,7 +51,7 @@ def generalisation(program: AltaProgram, task: Task) -> Generalisation:
     few = len(small.rules) <= MOST_COMPARED
     return Generalisation(
         rules=None if program.name == "scan" else rule_count(program),
-        kept=rule_count(small, small.rules),
+        kept=rule_count(small, shown),
         removable=len(removable(small.rules, shown, program.readable)) if few else None,
         layers=int(program.interpret([program.encode(text) for text in _longest(task)]).layers.max()),
         combinations=math.prod(len(variable.domain) for variable in program.readable.values()),

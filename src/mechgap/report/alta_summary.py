@@ -10,9 +10,11 @@ from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studie
 from mechgap.faithfulness.sequence_study import GAP, read_gap
 from mechgap.faithfulness.sequences import VERSION
 from mechgap.networks.transformer import EACH
+from mechgap.programs.tasks import PARITY_TESTS
 from mechgap.report.paper.verdicts import Details
 from mechgap.training.checkpoint import read_json
 from mechgap.training.many import ENOUGH, STOPPED
+from mechgap.training.sequences.end_to_end import LOOKED_AT
 
 LEARNS_FROM = {"supervision": "vectors", "probed": "variables", "end_to_end": "answers", "scan": "answers"}
 # How the names of slices begin, whatever the longest text of the training set was.
@@ -48,11 +50,17 @@ def how_training_went(folder: Path) -> str:
     exact = ", a bias for each distance" if size is not None and size.distances == EACH else ""
     if manifest.get("ended") == ENOUGH:
         assert recipe.enough is not None
-        return f"ended after {manifest['steps']} steps at {recipe.enough:.0%} on training data{exact}"
+        seen = "some commands of the training set" if study.kind == "scan" else f"{LOOKED_AT} texts drawn for that"
+        return f"ended after {manifest['steps']} steps at {recipe.enough:.0%} of {seen}{exact}"
     if manifest.get("ended") == STOPPED:
         return f"stopped after {manifest['steps']} of {recipe.steps} steps{exact}"
     planned = "" if manifest["steps"] == recipe.steps else f" of {recipe.steps}"
     return f"{manifest['steps']}{planned} steps{exact}"
+
+
+def tested_on(name: str, about: Mapping[str, Any]) -> str:
+    """What to say beside a number of a slice: that longer texts were drawn otherwise before, see `PARITY_TESTS`."""
+    return " (old slice)" if name.startswith("length >") and about.get("tests", 1) < PARITY_TESTS else ""
 
 
 def simplicity_table(labels: Mapping[str, str], found: Mapping[str, Any]) -> Details:
@@ -78,8 +86,9 @@ def simplicity_table(labels: Mapping[str, str], found: Mapping[str, Any]) -> Det
 
 def _study_rows(folder: Path) -> list[tuple[str, ...]]:
     metrics, kind = read_json(folder / "metrics.json"), read_json(folder / "config.json")["kind"]
-    names = [next((name for name in metrics[0] if name.startswith(begin)), None) for begin in SLICES]
-    shares = ["" if name is None else percent([seed[name] for seed in metrics]) for name in names]
+    manifest = read_json(folder / "manifest.json")
+    names = [next((name for name in metrics[0] if name.startswith(begin)), "") for begin in SLICES]
+    shares = [percent([seed[name] for seed in metrics]) + tested_on(name, manifest) if name else "" for name in names]
     known = (folder.name, LEARNS_FROM[kind], str(len(metrics)), how_training_went(folder), *shares)
     if not (folder / GAP).exists():
         return [(*known, *[""] * 6)]

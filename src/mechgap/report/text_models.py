@@ -76,9 +76,9 @@ def train_reasoners_and_print(preset: str, names: str | None, folder: Path, chan
     console.print(table)
 
 
-def summarise_and_print(folder: Path, out: Path, preset: str, changes: Mapping[str, Any], join: bool = False) -> None:
+def summarise_and_print(folder: Path, out: Path, preset: str, changes: Mapping[str, Any]) -> None:
     """Write the small files of a study's results."""
-    names = write_summary(read_study(preset, changes), folder, out, join)
+    names = write_summary(read_study(preset, changes), folder, out)
     Console(highlight=False).print(f"wrote {', '.join(names)} and their reasoners to {out}")
 
 
@@ -244,9 +244,10 @@ def pack_and_print(folder: Path, out: Path, models: str | None) -> None:
     shutil.copy(folder / exam_file(DEMO_ASKED, names), out)
     size = save_study(out, chosen, HALF) / 2**20
     if size > MOST_MIB:
+        shutil.rmtree(out)
         raise ValueError(
             f"{', '.join(chosen)} take {size:.1f} MiB in half precision, and {MOST_MIB} MiB may be kept beside the "
-            f"source. Train narrower ones (--set width=192), or pack fewer (--models). They are in {out}."
+            f"source. Train narrower ones (--set width=192), or pack fewer (--models)."
         )
     Console(highlight=False).print(f"packed {', '.join(chosen)} into {out}: {size:.1f} of at most {MOST_MIB} MiB")
 

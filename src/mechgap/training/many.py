@@ -20,10 +20,13 @@ from mechgap.training.progress import Watch
 FORMAT, FILE = "mechgap.training.state/1", "state.safetensors"
 CHECKPOINT_SECONDS = 60.0
 ALL_STEPS, ENOUGH, STOPPED = "all steps", "enough", "stopped before all steps"  # how a training ends
-# Adafactor factors second moments over the two largest axes. Stacked layers are an axis, too, which must not be one of
-# these: up to 63 layers are shorter than 64, what the axes of a matrix are at least (heads of width 64 are).
+# Adafactor factors second moments over the two largest axes, which are those of a matrix: these are at least 64 (heads
+# of width 64 are), and heads are fewer. Layers are no axis of it, see `optimiser_of`.
 FACTORED_FROM = 64
 OPTIMISERS = {"adam": optax.adam, "adafactor": lambda rate: optax.adafactor(rate, min_dim_size_to_factor=FACTORED_FROM)}
+CONSTANT, DECAY = "constant", "decay"
+SCHEDULES = (CONSTANT, DECAY)
+WARM_UP, LEFT = 100, 0.01  # steps of the rising learning rate, and what is left of it at the end, in ALTA's own code
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,10 @@ class Recipe:
     Attributes:
         steps: the most.
         batch: examples per step; whoever draws them decides what that means.
-        learning_rate: constant.
+        learning_rate: the largest.
         optimiser: "adam" or "adafactor".
+        schedule: of the learning rate: "constant"; or "decay": it rises from 0 within `WARM_UP` steps, and falls
+            exponentially to `LEFT` of itself.
         seeds: how many models.
         first_seed: the others follow.
         chunk: steps between two looks at the clock.
@@ -51,10 +56,13 @@ class Recipe:
     chunk: int = 100
     clip: float = 0.0
     enough: float | None = None
+    schedule: str = CONSTANT
 
     def __post_init__(self) -> None:
         if self.optimiser not in OPTIMISERS:
             raise ValueError(f"optimiser must be one of {', '.join(OPTIMISERS)}; got {self.optimiser!r}.")
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"schedule must be {' or '.join(SCHEDULES)}; got {self.schedule!r}.")
         for name in ("steps", "batch", "seeds", "chunk"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}.")
@@ -79,6 +87,43 @@ class Trained:
     ended: str
 
 
+def learning_rate(recipe: Recipe) -> float | optax.Schedule:
+    """The one of all steps, or step -> learning rate."""
+    peak = recipe.learning_rate
+    if recipe.schedule == CONSTANT:
+        return peak
+    return optax.warmup_exponential_decay_schedule(0.0, peak, WARM_UP, recipe.steps, LEFT, end_value=LEFT * peak)
+
+
+def optimiser_of(recipe: Recipe, layered: Any = None) -> optax.GradientTransformation:
+    """What changes the weights of one model.
+
+    Args:
+        recipe: says which.
+        layered: truths that fit the weights: whether the first axis of each is of layers. Adafactor then sees every
+            layer by itself, so that it factors within matrices alone, and limits and scales a change by one matrix, as
+            it does in T5; None where there is no such axis. Adam sees every number by itself in any case.
+    """
+    optimiser = OPTIMISERS[recipe.optimiser](learning_rate(recipe))
+    if layered is not None and recipe.optimiser == "adafactor":
+        optimiser = _by_layer(optimiser, layered)
+    return optax.chain(optax.clip_by_global_norm(recipe.clip), optimiser) if recipe.clip else optimiser
+
+
+def _by_layer(optimiser: optax.GradientTransformation, layered: Any) -> optax.GradientTransformation:
+    def init(weights: Any) -> tuple:
+        stacks, others = eqx.partition(weights, layered)
+        return jax.vmap(optimiser.init)(stacks), optimiser.init(others)
+
+    def update(gradient: Any, moments: tuple, weights: Any) -> tuple[Any, tuple]:
+        (stacks, others), (of_stacks, of_others) = (eqx.partition(x, layered) for x in (gradient, weights))
+        changes, stacked = jax.vmap(optimiser.update)(stacks, moments[0], of_stacks)
+        change, later = optimiser.update(others, moments[1], of_others)
+        return eqx.combine(changes, change), (stacked, later)
+
+    return optax.GradientTransformation(init, update)
+
+
 def train_many(
     init: Callable[[PRNGKeyArray], Any],
     loss: Callable[[Any, Any], Array],
@@ -87,6 +132,7 @@ def train_many(
     *,
     accuracy: Callable[[Any], np.ndarray] | None = None,
     unchanged: Callable[[Any], Any] | None = None,
+    layered: Callable[[Any], Any] | None = None,
     folder: str | Path | None = None,
     stop_after: float | None = None,
     title: str = "training",
@@ -101,7 +147,9 @@ def train_many(
             the compiled program.
         recipe: how.
         accuracy: (models) -> [seeds], looked at now and then where the recipe says when it is enough.
-        unchanged: (gradient) -> where weights and moments are to stay as they are, as truths that fit the weights.
+        unchanged: (gradient) -> where weights and moments are to stay as they are, as truths that fit the weights; not
+            for models with `layered` weights.
+        layered: (weights) -> which of them have an axis of layers, see `optimiser_of`.
         folder: keeps the state once a minute, or after every chunk that takes longer, and goes on from there where a
             run was killed or stopped.
         stop_after: after so many seconds, compiling included, it ends with the chunk that it is in.
@@ -109,12 +157,10 @@ def train_many(
         quiet: no progress bar; by default where there is no terminal.
     """
     entered = time.perf_counter()
-    optimiser = OPTIMISERS[recipe.optimiser](recipe.learning_rate)
-    if recipe.clip:
-        optimiser = optax.chain(optax.clip_by_global_norm(recipe.clip), optimiser)
     keys = jax.vmap(jax.random.key)(recipe.first_seed + jnp.arange(recipe.seeds))
     models = eqx.filter_jit(eqx.filter_vmap(init))(keys)
     weights, fixed = eqx.partition(models, eqx.is_inexact_array)
+    optimiser = optimiser_of(recipe, None if layered is None else layered(weights))
     state = (weights, jax.vmap(optimiser.init)(weights))
 
     def one_step(carry: tuple, key: PRNGKeyArray, draw: Callable) -> tuple[tuple, Array]:

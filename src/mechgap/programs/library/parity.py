@@ -68,19 +68,40 @@ def parity_sum_mod_2(ones: int = 200) -> AltaProgram:
     )
 
 
-def parity_sum_mod_2_intermediate(ones: int = 200) -> AltaProgram:
-    """The same in two layers: the count is written down first, and its parity read off it."""
+def parity_sum_mod_2_intermediate(ones: int = 200, scale: float = 1.0, staged: bool = False) -> AltaProgram:
+    """The same in two layers: the count is written down first, and its parity read off it.
 
-    def step(z: Any) -> None:
-        z["count"] = round(1 / z["end_share"]) - 1
+    Args:
+        ones: the most that are counted.
+        scale: what the end is worth: the head finds scale / (count + 1). ALTA's program for trace supervision has 1000,
+            with which the values up to 20 ones are 2.4 apart at least, so that noise of 0.1 hides none of them.
+        staged: a variable says which of both is to be done, as in that program; without it both layers do both.
+    """
+
+    def count(z: Any) -> None:
+        z["count"] = round(scale / z["end_share"]) - 1
+
+    def both(z: Any) -> None:
+        count(z)
         z["parity"] = z["count"] % 2
+
+    def in_turn(z: Any) -> None:
+        if z["counted_up"]:
+            z["parity"] = z["count"] % 2
+        else:
+            count(z)
+            z["counted_up"] = 1
 
     return alta_program(
         "parity_sum_mod_2_intermediate",
         description="parity, by counting the ones and then taking the count modulo 2",
-        variables=(*_counting(ones), categorical("count", ones + 1)),
+        variables=(
+            *_counting(ones, scale),
+            categorical("count", ones + 1),
+            *((categorical("counted_up", 2),) if staged else ()),
+        ),
         heads=(_share(),),
-        mlp=step,
+        mlp=in_turn if staged else both,
         output="parity",
         layers=2,
         input_size=3,
@@ -95,12 +116,12 @@ def _take_over(z: Any) -> None:
         z["done"] = 1
 
 
-def _counting(ones: int) -> tuple:
+def _counting(ones: int, scale: float = 1.0) -> tuple:
     return (
         categorical("parity", 2),
         categorical("counted", 2, from_input=lambda x: x in (1, END)),
         categorical("yes", 2, 1),
-        numeric("is_end", _shares(ones), from_input=lambda x: float(x == END)),
+        numeric("is_end", _shares(ones, scale), from_input=lambda x: scale * (x == END)),
     )
 
 
@@ -108,9 +129,9 @@ def _share() -> Head:
     return qkv("end_share", "yes", "counted", "is_end")
 
 
-def _shares(ones: int) -> tuple[float, ...]:
-    """The mean of `is_end` over the ones and the end: 1 / (count + 1)."""
-    return tuple(1 / (count + 1) for count in range(ones, -1, -1))
+def _shares(ones: int, scale: float) -> tuple[float, ...]:
+    """The mean of `is_end` over the ones and the end: scale / (count + 1)."""
+    return tuple(scale / (count + 1) for count in range(ones, -1, -1))
 
 
 def _bits(text: str, most_ones: int | None = None) -> list[int]:

@@ -20,15 +20,23 @@ from mechgap.faithfulness.sequence_presets import (
 from mechgap.faithfulness.sequence_study import run_missing
 from mechgap.networks.transformer import EACH
 from mechgap.programs import program
-from mechgap.programs.tasks import published_file, task_of
+from mechgap.programs.tasks import PARITY_TESTS, published_file, task_of
 from mechgap.report.alta_minimal import generalisation
-from mechgap.report.alta_summary import finished, how_training_went, percent, simplicity_table, study_table
+from mechgap.report.alta_summary import (
+    finished,
+    how_training_went,
+    percent,
+    simplicity_table,
+    study_table,
+    tested_on,
+)
 from mechgap.report.paper.catalogue import Item
 from mechgap.report.paper.lines import Comparison
 from mechgap.report.paper.verdicts import DIFFERS, NEVER, NO_REASON, REPRODUCED, SHOWN, SMALL, Details, Line
 from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.config import parse_toml
 from mechgap.training.many import ENOUGH
+from mechgap.training.sequences.scan import WORD
 
 PREFIX, FOLDER, MINIMAL = "alta-", "alta", "minimal.json"
 NEAR = 5.0  # points
@@ -153,7 +161,8 @@ def _row(row: Mapping[str, Any], place: Path) -> list[Line]:
         low, high = mean_interval(ours)
         verdict = _verdict(float(ours.mean()), paper, reasons) if row["paper"] else SHOWN
         interval = f"{low:.1f} to {high:.1f}" if len(ours) > 1 else ""
-        said = (f"{paper}", percent([seed[name] for seed in metrics]), interval, str(len(ours)))
+        shown = percent([seed[name] for seed in metrics]) + tested_on(name, manifest)
+        said = (f"{paper}", shown, interval, str(len(ours)))
         lines.append(Line(f"{row['label']}, {name}", *said, verdict=verdict if same else SMALL))
     return lines
 
@@ -161,9 +170,10 @@ def _row(row: Mapping[str, Any], place: Path) -> list[Line]:
 def _is_comparable(found: SequenceStudy, planned: SequenceStudy) -> bool:
     """Whether a result is of the planned data and network, trained as planned.
 
-    How many steps it took is another question; seeds may be fewer, and what biases of distances are for may differ.
+    How many steps it took is another question; seeds may be fewer, and the learning rate's schedule and what biases of
+    distances are for may differ.
     """
-    free = ("steps", "seeds", "first_seed", "chunk", "enough")
+    free = ("steps", "seeds", "first_seed", "chunk", "enough", "schedule")
     recipe = replace(planned.recipe, **{name: getattr(found.recipe, name) for name in free})
     size = planned.transformer
     if size is not None and found.transformer is not None:
@@ -172,7 +182,7 @@ def _is_comparable(found: SequenceStudy, planned: SequenceStudy) -> bool:
 
 
 def _took_enough(manifest: Mapping[str, Any], steps: int) -> bool:
-    """Whether a training took all steps, or fewer since all answers on training data were right."""
+    """Whether a training took all steps, or fewer since all answers that were looked at were right."""
     return manifest.get("ended") == ENOUGH or manifest["steps"] >= steps
 
 
@@ -180,7 +190,9 @@ def _departures(found: SequenceStudy, planned: SequenceStudy, manifest: Mapping[
     """What a result that is compared departs from the plan in."""
     if manifest.get("ended") == ENOUGH and planned.recipe.enough is None:
         steps = f"{manifest['steps']} of {planned.recipe.steps} steps"
-        yield f"ended after {steps}, when all answers on training data were right"
+        yield f"ended after {steps}, when all answers that were looked at were right"
+    if found.recipe.schedule != planned.recipe.schedule:
+        yield f"trained with the learning rate {found.recipe.schedule}, not as planned ({planned.recipe.schedule})"
     if found.transformer is not None and found.transformer.distances == EACH:
         yield "trained with a bias for each distance, not with T5's buckets"
 
@@ -199,7 +211,7 @@ def _cells(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "label": f"{row['label']}, {layers} layers, {_weights(row)}, {row['positions']}",
-            "study": scan_study(row["split"], layers, row["shared"], row["positions"]),
+            "study": _study_in(row, layers),
             "paper": [paper] if paper is not None else [],
             "run": layers in row.get("run", ()),
             **({"because": row["because"]} if "because" in row else {}),
@@ -211,8 +223,13 @@ def _cells(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _printed(row: Mapping[str, Any]) -> dict[int, float | None]:
     """Layers -> what the paper prints, for the networks that there are studies of."""
-    layers = [n for n in _depths() if scan_study(row["split"], n, row["shared"], row["positions"]) in _planned()]
+    layers = [n for n in _depths() if _study_in(row, n) in _planned()]
     return dict(zip(layers, row.get("paper") or [None] * len(layers), strict=True))
+
+
+def _study_in(row: Mapping[str, Any], layers: int) -> str:
+    """The study of a row of a grid."""
+    return scan_study(row["split"], layers, row["shared"], row["positions"], row.get("tokens", WORD))
 
 
 def _grid(rows: Sequence[Mapping[str, Any]], place: Path) -> Details:
@@ -238,7 +255,8 @@ def _trainings(place: Path, studies: Sequence[str]) -> Details:
     rows = []
     for study in studies:
         manifest = read_json(place / study / "manifest.json")
-        seconds = manifest.get("times", {}).get("train_s")
+        times = manifest.get("times", {})
+        seconds = times["train_s"] - times.get("of_which_paused_s", 0) if "train_s" in times else None
         device = str(manifest.get("device", {}).get("kind", ""))
         rows.append((study, how_training_went(place / study), device, "" if seconds is None else f"{seconds:.0f}"))
     return Details("How training went", ("study", "training", "device", "s to train"), tuple(rows))
@@ -260,7 +278,10 @@ def _minimal_table(rows: Sequence[Mapping[str, Any]], minimal: Mapping[str, Any]
     """A row per program and slice."""
     known = [(row["label"], minimal[row["program"]]) for row in rows if row["program"] in minimal]
     table = [
-        (label, str(of["rules"] or ""), str(of["kept"]), where, f"{of['whole'][where]:.1%}", f"{share:.1%}")
+        (
+            *(label, str(of["rules"] or ""), str(of["kept"]), f"{where}{tested_on(where, of)}"),
+            *(f"{of['whole'][where]:.1%}", f"{share:.1%}"),
+        )
         for label, of in known
         for where, share in of["small"].items()
     ]
@@ -280,13 +301,14 @@ def _curves(kind: str, studies: Sequence[str], place: Path) -> Details:
         (str(g), *(f"{np.mean(curve[str(g)]):.2f}" if str(g) in curve else "" for curve in known.values()))
         for g in groups
     ]
-    return Details(kind, (kind.split(" by ")[1], *known), tuple(rows))
+    names = (f"{study}{tested_on('length >', read_json(place / study / 'manifest.json'))}" for study in known)
+    return Details(kind, (kind.split(" by ")[1], *names), tuple(rows))
 
 
 def _minimal(name: str, say: Say) -> dict[str, Any]:
     say(f"{name}: making it minimal")
     found = program(name)
-    return asdict(generalisation(found, task_of(found)))
+    return asdict(generalisation(found, task_of(found))) | {"tests": PARITY_TESTS}
 
 
 def _studies(entry: Mapping[str, Any]) -> list[str]:

@@ -10,9 +10,9 @@ import numpy as np
 from scipy import stats
 
 from mechgap.report.paper.verdicts import PERCENT, Details
-from mechgap.training.transnar.evaluation import AS_TRAINED
+from mechgap.training.transnar.evaluation import AS_TRAINED, POSITIONS
 from mechgap.training.transnar.study import COMPILED, Study, read_study
-from mechgap.training.transnar.summary import TRAININGS, read_reasoners, read_summary
+from mechgap.training.transnar.summary import read_reasoners, read_summary
 
 FOLDER = "transnar"
 STUDIES = {"quick": "quick", "full": "h200"}
@@ -22,7 +22,11 @@ SAME = ("algorithms", "sizes", "width", "layers", "hidden", "samples")  # settin
 ALIKE = ("steps", "epochs", "tokens", "learning_rate", "schedule", "precision")  # of models that are compared
 LEVEL = 0.95
 ALONE = "the trained reasoner alone"
-WHY_SEVERAL = "On an accelerator, where sums are not made in a fixed order, a seed gives another network every time."
+CLOSER = (
+    "Models with randomised positions were asked here with positions that lie up to four times as close together as "
+    "those that they were trained with, short questions most; counted positions are not concerned. Positions are drawn "
+    "as in training now, and these models are to be trained and asked again."
+)
 
 
 @dataclass(frozen=True)
@@ -106,9 +110,16 @@ class Results:
         error = float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else np.inf
         return Gain(float(apart.mean()), error, len(apart))
 
-    def seeds(self, *names: str) -> str:
-        """How many networks each."""
-        return " and ".join(dict.fromkeys(str(self.models[name]["config"]["seeds"]) for name in names))
+    def networks(self, *names: str, of_other: slice = slice(None)) -> str:
+        """How many each; of the last one, some."""
+        runs = [self.models[name]["metrics"]["scores"]["models"][AS_TRAINED] for name in names]
+        counts = [*map(len, runs[:-1]), len(runs[-1][of_other])]
+        return " and ".join(map(str, counts if len(set(counts)) > 1 else counts[:1]))
+
+    def asked_closer(self, *names: str) -> list[str]:
+        """Which were asked with positions that lie closer together than those of their training."""
+        drawn = [name for name in names if self.has(name) and self.models[name]["config"]["random_positions"]]
+        return [name for name in drawn if self.models[name]["metrics"]["scores"].get("positions") != POSITIONS]
 
     def comparable(self, *names: str) -> bool:
         """Whether these are of the size that is said to be compared; how long they were trained is said beside."""
@@ -138,28 +149,23 @@ class Results:
         if not ran:
             return ""
         steps = sorted({self.models[name]["manifest"]["steps"] for name in ran})
-        config, planned = self.models[ran[0]]["config"], planned_study()
+        config = self.models[ran[0]]["config"]
         said = (
             f"Trained for {' or '.join(map(str, steps))} steps of {config['tokens']} tokens on {config['samples']} "
-            f"questions of every algorithm and size (planned: {planned.models[ran[0]].steps} steps)"
+            f"questions of every algorithm and size"
         )
         known = {about["name"]: about["config"]["steps"] for about in self.reasoners.values() if "name" in about}
         looked_at = {self.models[name].get("looks_at") for name in ran if "reasoner" in self.models[name]}
         if looked_at and looked_at <= set(known):
             taken = " or ".join(map(str, sorted({known[name] for name in looked_at if name is not None})))
-            said += f", beside a reasoner of {taken} steps (planned: {planned.reasoner.steps})"
+            said += f", beside a reasoner of {taken} steps"
         paper = next(iter(read_study("paper").models.values()))
         learned = round(paper.samples * paper.train_share)
         made = self.models[ran[0]]["manifest"]
         device, jax = made.get("device", {}).get("kind", "unknown"), made.get("versions", {}).get("jax", "unknown")
         where = f"Device: {device}, jax {jax}, {made['date']}."
-        several = [self._several_trainings(name) for name in ran if TRAININGS in self.models[name]["manifest"]]
-        more = f" Networks of several trainings together: {'; '.join(several)}. {WHY_SEVERAL}" if several else ""
-        return f"{said}; the paper has {paper.epochs} epochs over {learned} of them. {where}{more}"
-
-    def _several_trainings(self, name: str) -> str:
-        seeds = [" and ".join(map(str, some)) for some in self.models[name]["manifest"][TRAININGS]]
-        return f"{model_name(name)} with the seeds {', then '.join(seeds)}"
+        closer = f" {CLOSER}" if self.asked_closer(*ran) else ""
+        return f"{said}; the paper has {paper.epochs} epochs over {learned} of them. {where}{closer}"
 
     def below_floor(self, name: str, other: str) -> str:
         """At which sizes two models know less than the best constant answer; empty for none."""
@@ -189,7 +195,8 @@ def overview(results: Results, models: Sequence[str], every_way: bool = False) -
             train = np.mean(about["manifest"]["times"]["train_s"])
             answer = min(run["seconds"] for run in about["metrics"]["scores"]["models"][asked])
             times = f"{train:.0f}", f"{answer:.1f}"
-            counts = (str(about["config"]["seeds"]), parameters, str(about["manifest"]["steps"]), *times)
+            count = len(about["metrics"]["scores"]["models"][asked])
+            counts = (str(count), parameters, str(about["manifest"]["steps"]), *times)
             rows.append((model_name(name), asked, *counts, *cells))
     for who, words in (("reasoner", ALONE), ("exact", "the algorithm itself")):
         having = [name for name in models if results.beside(name, sizes[0], who)]
@@ -201,7 +208,7 @@ def overview(results: Results, models: Sequence[str], every_way: bool = False) -
         floors = [results.floor(models[0], n) for n in sizes]
         rows.append(("best constant answer", "", "", "", "", "", "", *(f"{floor:.1f}" for floor in floors)))
     times = ("s to train", "s to answer")
-    header = ("model", "asked", "seeds", "parameters", "steps", *times, *(f"n = {n}" for n in sizes))
+    header = ("model", "asked", "networks", "parameters", "steps", *times, *(f"n = {n}" for n in sizes))
     title = "Means over algorithms in percent: shape / parse / CLRS ± its standard error"
     note = (
         "Times are of one seed, on a device that other trainings share; those to answer are for all questions at all "
@@ -246,7 +253,7 @@ def means(runs: Sequence[Sequence[Mapping[str, Any]]], key: str) -> dict[str, fl
 
 
 def _points(x: float) -> str:
-    return f"{round(x, 1) + 0.0:+.1f}"  # no -0.0
+    return f"{x:+.1f}"  # also -0.0: on which side of nothing it is
 
 
 def model_name(name: str) -> str:

@@ -25,7 +25,7 @@ START = 2  # the token before the bits
 POSITIONS = ("relative", "absolute")
 DISTANCES = (BUCKETS, EACH)
 PRECISIONS = ("BF16_BF16_F32", "default", "highest")  # as JAX calls them; on a CPU all of them are float32
-LOOKED_AT = 1024  # examples that tell whether training is enough
+LOOKED_AT = 1024  # texts, drawn once as those of training are, that tell whether training is enough
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,14 @@ def train_parity(size: ParitySize, recipe: Recipe, **options: Any) -> Trained:
         made = _predict(nets, *fresh, size.layers)
         return np.mean(np.asarray(made) == np.asarray(jnp.sum(fresh[0] == 1, axis=1) % 2), axis=1)
 
-    return train_many(size.transformer, loss, draw, recipe, accuracy=accuracy, **options)
+    layered = None if size.shared else of_layers
+    return train_many(size.transformer, loss, draw, recipe, accuracy=accuracy, layered=layered, **options)
+
+
+def of_layers(weights: Any) -> Any:
+    """Which weights have an axis of layers, where layers do not share them: those of blocks."""
+    is_block = lambda path, _: any(getattr(part, "name", None) == "block" for part in path)  # noqa: E731
+    return jax.tree_util.tree_map_with_path(is_block, weights)
 
 
 def draw_bits(key: PRNGKeyArray, longest: int) -> tuple[Int[Array, " tokens"], Int[Array, ""]]:

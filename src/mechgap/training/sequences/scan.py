@@ -1,6 +1,7 @@
 """End-to-end training on SCAN: an encoder reads a command, a decoder writes its actions (ALTA D.4, Table 5)."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,18 +13,82 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from mechgap.networks.encoder_decoder import EncoderDecoder
 from mechgap.networks.transformer import BUCKETS
-from mechgap.programs.library.scan_grammar import LONGEST_ACTIONS, SYMBOLS, WORDS
+from mechgap.programs.library.scan_grammar import LONGEST_ACTIONS, PUBLISHED, SYMBOLS, WORDS
 from mechgap.programs.tasks import Task
 from mechgap.training.many import Recipe, Trained, train_many
-from mechgap.training.sequences.end_to_end import PRECISIONS, TrainedSize
+from mechgap.training.sequences.end_to_end import PRECISIONS, TrainedSize, of_layers
 
 LONGEST_COMMAND = 9  # words
-BEGIN, END = len(SYMBOLS), len(SYMBOLS) + 1  # beside the actions; 0 fills up
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How actions are written as tokens; 0 fills up.
+
+    Attributes:
+        tokens: all there are, 0 first; BEGIN and END come after them.
+        of_action: action -> its tokens. None begins as another one does, so that what is written can be read back.
+        longest: of all right answers, in tokens.
+    """
+
+    tokens: tuple[str, ...]
+    of_action: Mapping[str, tuple[int, ...]]
+    longest: int
+
+    @property
+    def begin(self) -> int:
+        """What stands before the first token."""
+        return len(self.tokens)
+
+    @property
+    def end(self) -> int:
+        """What stands behind the last."""
+        return len(self.tokens) + 1
+
+    def write(self, actions: Sequence[str]) -> list[int]:
+        """From BEGIN to END."""
+        return [self.begin, *(token for action in actions for token in self.of_action[action]), self.end]
+
+    def read(self, tokens: Sequence[int]) -> list[str]:
+        """The actions that are written."""
+        known = {pieces: action for action, pieces in self.of_action.items()}
+        found, part = [], ()
+        for token in tokens:
+            if token in (0, self.begin, self.end):
+                continue
+            part = (*part, token)
+            if part in known:
+                found.append(known[part])
+                part = ()
+        if part:
+            raise ValueError(f"No action is written {' '.join(self.tokens[token] for token in part)!r}.")
+        return found
+
+
+def _in_pieces() -> Writing:
+    """I_TURN_LEFT as I _ TURN _ LEFT: 4 pieces on average where turns and other actions alternate."""
+    pieces = {action: re.findall("_|[A-Z]+", name) for action, name in PUBLISHED.items()}
+    tokens = ("", *dict.fromkeys(piece for parts in pieces.values() for piece in parts))
+    of_action = {action: tuple(tokens.index(piece) for piece in parts) for action, parts in pieces.items()}
+    # The longest answers are of 24 turns of 5 pieces, each with another action of 3 (around, thrice, on both sides)
+    return Writing(tokens, of_action, LONGEST_ACTIONS // 2 * (5 + 3))
+
+
+WORD, PIECE = "words", "pieces"
+WRITINGS = {
+    WORD: Writing(SYMBOLS, {action: (SYMBOLS.index(action),) for action in PUBLISHED}, LONGEST_ACTIONS),
+    PIECE: _in_pieces(),
+}
 
 
 @dataclass(frozen=True)
 class ScanSize(TrainedSize):
-    """An encoder and a decoder for SCAN; the paper's by default. A word, and an action, is a token."""
+    """An encoder and a decoder for SCAN; the paper's by default. A word of a command is a token.
+
+    Attributes:
+        tokens: of actions: an action is one of the "words", or made of "pieces" as published names are, which makes
+            training show longer distances.
+    """
 
     layers: int = 2
     shared: bool = True
@@ -34,36 +99,49 @@ class ScanSize(TrainedSize):
     head_width: int = 128
     precision: str = PRECISIONS[0]
     distances: str = BUCKETS
+    tokens: str = WORD
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tokens not in WRITINGS:
+            raise ValueError(f"tokens must be {' or '.join(WRITINGS)}; got {self.tokens!r}.")
+
+    @property
+    def writing(self) -> Writing:
+        """How it writes actions."""
+        return WRITINGS[self.tokens]
 
     def network(self, key: PRNGKeyArray) -> EncoderDecoder:
         """One with random weights."""
-        size = self.size(len(WORDS), len(SYMBOLS) + 2, LONGEST_COMMAND, LONGEST_COMMAND)
-        return EncoderDecoder.init(size, self.config, self.biases(LONGEST_ACTIONS), key=key)
+        writing = self.writing
+        size = self.size(len(WORDS), len(writing.tokens) + 2, LONGEST_COMMAND, LONGEST_COMMAND)
+        return EncoderDecoder.init(size, self.config, self.biases(writing.longest), key=key)
 
 
 @dataclass(frozen=True)
 class Commands:
-    """Commands and actions as numbers: read [N, words], lengths [N], written [N, actions + 2] from BEGIN to END."""
+    """Commands and actions as numbers: read [N, words], lengths [N], written [N, tokens + 2] from BEGIN to END."""
 
     read: np.ndarray
     lengths: np.ndarray
     written: np.ndarray
 
     @classmethod
-    def of(cls, task: Task, texts: Sequence[str]) -> "Commands":
-        """The commands of a task."""
-        read, written = np.zeros((len(texts), LONGEST_COMMAND), int), np.zeros((len(texts), LONGEST_ACTIONS + 2), int)
+    def of(cls, task: Task, texts: Sequence[str], tokens: str = WORD) -> "Commands":
+        """The commands of a task; tokens as in `ScanSize`."""
+        writing = WRITINGS[tokens]
+        read, written = np.zeros((len(texts), LONGEST_COMMAND), int), np.zeros((len(texts), writing.longest + 2), int)
         for i, text in enumerate(texts):
             words = [WORDS.index(word) for word in text.split()]
-            actions = [SYMBOLS.index(action) for action in task.answer(text).split()]
+            answer = writing.write(task.answer(text).split())
             read[i, : len(words)] = words
-            written[i, : len(actions) + 2] = [BEGIN, *actions, END]
+            written[i, : len(answer)] = answer
         return cls(read, np.array([len(text.split()) for text in texts]), written)
 
 
 def train_scan(size: ScanSize, task: Task, recipe: Recipe, **options: Any) -> Trained:
     """Train on the commands of a split, drawn anew for every step; options as for `train_many`."""
-    given = Commands.of(task, task.train)
+    given = Commands.of(task, task.train, size.tokens)
     longest = int(np.count_nonzero(given.written, axis=1).max())  # nothing before it looks at what fills up behind it
     arrays = tuple(jnp.asarray(x) for x in (given.read, given.lengths, given.written[:, :longest]))
 
@@ -83,7 +161,8 @@ def train_scan(size: ScanSize, task: Task, recipe: Recipe, **options: Any) -> Tr
     def accuracy(nets: Any) -> np.ndarray:
         return np.asarray(_right(nets, some, size.layers)).mean(1)
 
-    return train_many(size.network, loss, draw, recipe, accuracy=accuracy, **options)
+    layered = None if size.shared else of_layers
+    return train_many(size.network, loss, draw, recipe, accuracy=accuracy, layered=layered, **options)
 
 
 def action_logits(
@@ -98,7 +177,7 @@ def scan_right(
     nets: EncoderDecoder, task: Task, texts: Sequence[str], size: ScanSize, together: int = 256
 ) -> np.ndarray:
     """[seeds, texts]: whether greedy decoding gives exactly the right actions."""
-    given, found = Commands.of(task, texts), []
+    given, found = Commands.of(task, texts, size.tokens), []
     for start in range(0, len(texts), together):
         at = np.arange(start, start + together) % len(texts)  # the last part as large as the others: one compilation
         part = tuple(jnp.asarray(x[at]) for x in (given.read, given.lengths, given.written))

@@ -23,15 +23,13 @@ class MlpSize:
     """Hidden layers of ReLUs, and the noise on what they are given in training (ALTA Table 1).
 
     Attributes:
-        noise: its standard deviation, on every channel.
-        relative_noise: the noise is in units of the smallest difference between two values of a channel. That is 1
-            where a channel is 0 or 1; numbers may be much closer, so that noise of 0.1 would leave nothing of them.
+        noise: its standard deviation, on every channel. Values of a variable must be further apart, see `scale` of
+            `parity_sum_mod_2_intermediate`.
     """
 
     layers: int = 2
     hidden: int = 128
     noise: float = 0.1
-    relative_noise: bool = False
 
 
 class Mlp(eqx.Module):
@@ -74,12 +72,11 @@ def supervise(
     traces = trace_vectors(network, program, task.train)
     before, after = jnp.asarray(traces.before), jnp.asarray(traces.after)
     share = jnp.asarray(traces.counts / traces.counts.sum(), jnp.float32)
-    noise = size.noise * (jnp.asarray(smallest_steps(traces.before)) if size.relative_noise else 1.0)
 
     def draw(key: PRNGKeyArray) -> tuple[Array, Array]:
         which, shake = jax.random.split(key)
         at = jax.random.choice(which, len(before), (recipe.batch,), p=share)
-        shaken = before[at] + noise * jax.random.normal(shake, (recipe.batch, before.shape[1]))
+        shaken = before[at] + size.noise * jax.random.normal(shake, (recipe.batch, before.shape[1]))
         return shaken, after[at]
 
     def loss(mlp: Mlp, batch: tuple[Array, Array]) -> Array:
@@ -88,12 +85,6 @@ def supervise(
 
     trained = train_many(lambda key: Mlp.init(before.shape[1], size, key=key), loss, draw, recipe, **options)
     return trained, traces
-
-
-def smallest_steps(vectors: Float[np.ndarray, "pairs d"]) -> Float[np.ndarray, " d"]:
-    """The smallest difference between two values of every channel; 1 where it has only one."""
-    steps = [np.diff(np.unique(channel)).min(initial=1.0) for channel in vectors.T]
-    return np.array(steps, vectors.dtype)
 
 
 def with_mlp(network: Transformer, mlp: Mlp) -> Transformer:

@@ -132,6 +132,10 @@ class TextTrainingConfig:
         """Whether another model answers some of the questions that this one learns from."""
         return self.extra_answers == TEACHER
 
+    def bucket(self, length: int) -> int:
+        """That which a sequence of so many tokens is padded to; its own length where it exceeds all of them."""
+        return next((bucket for bucket in self.buckets if bucket >= length), length)
+
     def batch(self, length: int) -> int:
         """How many sequences of a bucket make a batch."""
         return max(1, self.tokens // length)

@@ -171,21 +171,19 @@ def load_groups(path: str | Path) -> tuple[Group, ...]:
 
 def corpus_of(config: TextTrainingConfig, groups: tuple[Group, ...], reasoner: Reasoner | None) -> Corpus:
     """Sort questions into buckets, the first of each group for training."""
-    buckets = np.array(config.buckets)
     train: dict[int, list[tuple[int, int]]] = {length: [] for length in config.buckets}
     validation: dict[int, list[tuple[int, int]]] = {length: [] for length in config.buckets}
     for number, group in enumerate(groups):
         longest = max(len(ids) for ids in group.ids)
-        if longest > buckets[-1]:
+        if longest > config.buckets[-1]:
             raise ValueError(
                 f"A question about {group.algorithm!r} of size {group.size} has {longest} tokens, and the longest "
-                f"bucket is {buckets[-1]}. Raise the last of buckets (and context), or leave the size out."
+                f"bucket is {config.buckets[-1]}. Raise the last of buckets (and context), or leave the size out."
             )
         share = 1.0 if group.size in config.extra_sizes else config.train_share
         kept = max(1, round(share * len(group.ids)))
         for row, ids in enumerate(group.ids):
-            fits = int(buckets[np.searchsorted(buckets, len(ids))])
-            (train if row < kept else validation)[fits].append((number, row))
+            (train if row < kept else validation)[config.bucket(len(ids))].append((number, row))
     parts = () if reasoner is None else tuple(reasoner.part(group.algorithm, group.inputs) for group in groups)
     rows, held = ({k: np.array(v, np.int32) for k, v in x.items() if v} for x in (train, validation))
     return Corpus(groups, parts, rows, held)
@@ -221,9 +219,8 @@ def in_batches(config: TextTrainingConfig, rows: dict[int, Int[np.ndarray, "_ 2"
     for length, some in rows.items():
         size = config.batch(length)
         for start in range(0, len(some), size):
-            here = some[start : start + size]
-            filled = here[np.arange(size) % len(here)]
-            found.append(Chosen(length, filled, np.arange(size) < len(here)))
+            filled = np.take(some, np.arange(start, start + size), axis=0, mode="wrap")  # with others, not with itself
+            found.append(Chosen(length, filled, start + np.arange(size) < len(some)))
     return found
 
 

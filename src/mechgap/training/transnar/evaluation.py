@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
+from zlib import crc32
 
 import equinox as eqx
 import jax
@@ -47,6 +48,7 @@ class Control:
 
 
 AS_TRAINED = "as trained"
+POSITIONS = "as in training"  # how positions of questions are drawn; scores without this word are of denser ones
 CONTROLS = {
     AS_TRAINED: Control(),
     "gates shut": Control(opened=False),
@@ -74,7 +76,8 @@ def answers(
         control: how it is asked.
     """
     evaluation, said = evaluation or EvaluationConfig(), [""] * len(examples)
-    rng = np.random.default_rng(evaluation.position_seed)
+    seed = evaluation.position_seed
+    rng = np.random.default_rng(seed)
     questions = [] if reasoner is None else [text.parse(e.question) for e in examples]
     nodes = max((q.nodes for q in questions), default=1)
     for (room, new), places in _by_room(examples, config.context).items():
@@ -82,11 +85,12 @@ def answers(
         size = min(most, 1 << (len(places) - 1).bit_length())  # few sizes, too, and little that is thrown away
         order = rng.permutation(places)  # neighbours are questions of any kind, which the shuffled control needs
         for start in range(0, len(order), size):
-            rows = np.resize(order[start : start + size], size)
+            # A last batch is filled up with others, not with itself: the shuffled control shows neighbours' states.
+            rows = np.take(order, np.arange(start, start + size), mode="wrap")
             asked = None
             if reasoner is not None:
                 asked = questions_asked(reasoner, [questions[i] for i in rows], nodes=nodes)
-            found = _answer(model, config, reasoner, asked, [examples[i] for i in rows], room, new, rng, control)
+            found = _answer(model, config, reasoner, asked, [examples[i] for i in rows], room, new, seed, control)
             for i, ids in list(zip(rows, found, strict=True))[: len(order) - start]:
                 said[i] = text.decode(ids)
     return said
@@ -100,19 +104,49 @@ def _answer(
     examples: Sequence[Example],
     room: int,
     new: int,
-    rng: np.random.Generator,
+    seed: int,
     control: Control,
 ) -> Int[np.ndarray, "batch new"]:
     prompts = text.batch([(e.question, "") for e in examples], length=room)
-    drawn = config.random_positions if control.random_positions is None else control.random_positions
-    count, length = len(examples), room + new
-    at = randomised_positions(rng, length, config.max_position, count) if drawn else plain_positions(length, count)
+    at = positions_to_answer(config, examples, room + new, seed, control.random_positions)
     memory = None
     if reasoner is not None and asked is not None:
         memory = _memory(reasoner, asked, config.states, (control.memory or config.memory) == "shuffled")
     ids, lengths, positions = (jnp.asarray(x) for x in (prompts.ids, prompts.lengths, at))
     found = greedy(model, ids, lengths, positions, memory, max_new=new, eos=text.EOS, opened=jnp.array(control.opened))
     return np.asarray(found)
+
+
+def positions_to_answer(
+    config: TextTrainingConfig, examples: Sequence[Example], length: int, seed: int, drawn: bool | None = None
+) -> Int[np.ndarray, "batch length"]:
+    """Positions of questions and what may be said to them, as far apart as in training.
+
+    They are drawn for the bucket of a question with its right answer, as in training, and by the question and the seed
+    alone. Were they drawn for all the room that answers are given, those of short questions would lie several times as
+    close as a model has ever seen them. What is said beyond the bucket, as no right answer is, gets the last positions.
+
+    Args:
+        config: how the model was trained.
+        examples: questions with their right answers.
+        length: of prompt and answer.
+        seed: of the draw.
+        drawn: or counted; by default as in training.
+    """
+    if not (config.random_positions if drawn is None else drawn):
+        return plain_positions(length, len(examples))
+    return np.stack([_drawn_positions(config, example, length, seed) for example in examples])
+
+
+def _drawn_positions(
+    config: TextTrainingConfig, example: Example, length: int, seed: int
+) -> Int[np.ndarray, " length"]:
+    bucket = config.bucket(sum(tokens_of(example)))
+    beyond = max(0, length - bucket)
+    rng = np.random.default_rng([seed, crc32(example.question.encode())])
+    drawn = randomised_positions(rng, bucket, config.max_position - beyond, 1)[0]
+    last = np.arange(config.max_position - beyond, config.max_position, dtype=np.int32)
+    return np.concatenate([drawn, last])[:length]
 
 
 @eqx.filter_jit
@@ -203,8 +237,9 @@ def evaluate(
         watch: is told what is done.
         exam: the questions, where they have been drawn before.
     """
+    check_unseen(result.config, evaluation)
     exam = exam or exam_for(evaluation, result.config.algorithms)
-    scores: dict[str, Any] = {"evaluation": asdict(evaluation), "models": {}}
+    scores: dict[str, Any] = {"evaluation": asdict(evaluation), "positions": POSITIONS, "models": {}}
     for seed, model, reasoner in zip(result.config.seed_range, result.models, result.reasoners, strict=True):
         for name in controls:
             if reasoner is None and name in ("gates shut", "shuffled"):
@@ -220,6 +255,16 @@ def evaluate(
         scores["reasoner"] = scored(answer, known).as_json()
     scores["exact"] = exam.exact
     return scores
+
+
+def check_unseen(config: TextTrainingConfig, evaluation: EvaluationConfig) -> None:
+    """Refuse to ask what a model was trained on: questions of the same seed, about graphs of the same size."""
+    seen = sorted({*config.sizes, *config.extra_sizes} & {*evaluation.sizes})
+    if evaluation.seed == config.data_seed and seen:
+        raise ValueError(
+            f"Questions of n = {', '.join(map(str, seen))} from the seed {evaluation.seed} are those of training. Give "
+            f"another seed, or sizes that were not trained on."
+        )
 
 
 def evaluate_growing(
@@ -251,4 +296,5 @@ def evaluate_growing(
     last = {name: max(fits, default=None) for name, fits in sizes.items()}
     too_long = {name: min((n for n in evaluation.sizes if n not in fits), default=None) for name, fits in sizes.items()}
     context = result.config.context
-    return {"evaluation": asdict(evaluation), "context": context, "last": last, "too_long": too_long, "models": runs}
+    about = {"evaluation": asdict(evaluation), "positions": POSITIONS, "context": context}
+    return {**about, "last": last, "too_long": too_long, "models": runs}

@@ -26,7 +26,7 @@ from mechgap.training.multi_task import MultiTaskConfig, train_together
 from mechgap.training.transnar.config import STAND_IN, EvaluationConfig, TextTrainingConfig
 from mechgap.training.transnar.data import kept_groups
 from mechgap.training.transnar.distillation import share_right, taught_groups
-from mechgap.training.transnar.evaluation import CONTROLS, evaluate, evaluate_growing
+from mechgap.training.transnar.evaluation import CONTROLS, POSITIONS, evaluate, evaluate_growing
 from mechgap.training.transnar.exam import Exam, exam_for, growing_exam
 from mechgap.training.transnar.loop import digest, train_text_models
 from mechgap.training.transnar.reasoner import Reasoner, SharedReasoner
@@ -240,18 +240,22 @@ def scored_models(
     """Ask trained models and keep the scores in their folder, unless they were asked the same before."""
     had = result.metrics.get(SCORES)
     wanted = {name for name in controls if result.config.looks or name not in ("gates shut", "shuffled")}
-    same = had is not None and had["evaluation"] == json.loads(json.dumps(asdict(evaluation)))
-    if had is not None and same and wanted <= set(had["models"]):
+    if had is not None and _asked_so(had, evaluation) and wanted <= set(had["models"]):
         return result
     result.metrics[SCORES] = json.loads(json.dumps(evaluate(result, evaluation, controls, watch, exam)))
     write_metrics(place, result.metrics)
     return result
 
 
+def _asked_so(had: Mapping[str, Any], evaluation: EvaluationConfig) -> bool:
+    """Whether scores are of these questions, at positions as they are drawn now."""
+    return had["evaluation"] == json.loads(json.dumps(asdict(evaluation))) and had.get("positions") == POSITIONS
+
+
 def _grown(place: Path, result: TextModels, growing: EvaluationConfig, folder: Path, watch: Watch) -> None:
     """The same at rising n."""
     had = result.metrics.get(GROWING)
-    if had is not None and had["evaluation"] == json.loads(json.dumps(asdict(growing))):
+    if had is not None and _asked_so(had, growing):
         return
     exam = growing_exam(growing, result.config.algorithms, result.config.context, folder)
     result.metrics[GROWING] = json.loads(json.dumps(evaluate_growing(result, growing, watch, exam)))
