@@ -188,7 +188,7 @@ def test_networks_as_they_are_compiled_by_default(name: str) -> None:
     """Those for 1024 nodes, which `mg.compile` makes where nothing is said; the others here are for 64."""
     compiled = mg.compile(name, certify="none")
     assert compiled.numbers.max_nodes == 1024
-    assert sum((check(compiled, drawn(name, 64, 20, seed)) for seed in range(2)), Comparison()).graphs == 40
+    assert check(compiled, drawn(name, 64, 20)).graphs == 20
 
 
 @pytest.mark.slow

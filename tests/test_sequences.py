@@ -324,15 +324,15 @@ def test_actions_that_fill_up_change_nothing() -> None:
 
 
 def test_actions_in_pieces_are_read_back() -> None:
-    """All right answers, which fit, and of which every other sequence of pieces is another answer."""
+    """Right answers fit, and can be told apart as before."""
     writing = WRITINGS["pieces"]
     names = [writing.tokens[token] for token in writing.of_action["LTURN"]]
     assert names == ["I", "_", "TURN", "_", "LEFT"]
-    answers_of = {command: actions(command) for command in all_commands()}
-    written = {command: writing.write(answer) for command, answer in answers_of.items()}
-    assert all(writing.read(written[command]) == answer for command, answer in answers_of.items())
-    assert max(map(len, written.values())) == writing.longest + 2
-    assert len(set(map(tuple, written.values()))) == len(set(map(tuple, answers_of.values())))
+    meant = {tuple(actions(command)) for command in all_commands()}
+    written = {tuple(writing.write(answer)) for answer in meant}
+    assert len(written) == len(meant)
+    assert max(map(len, written)) == writing.longest + 2
+    assert all(tuple(writing.read(writing.write(answer))) == answer for answer in sorted(meant)[::10])
     with pytest.raises(ValueError, match="No action is written 'I _ TURN'"):
         writing.read(writing.write(["LTURN"])[:4])
 
@@ -364,7 +364,8 @@ def test_a_network_of_pieces() -> None:
     assert given.written.shape == (2, 194)
     assert np.count_nonzero(given.written, axis=1).tolist() == [194, 7]
     assert net.block.own.relative.shape == (2, 2 * 192 + 1)
-    said = action_logits(net, tuple(jnp.asarray(x) for x in (given.read, given.lengths, given.written)), 1)
+    arrays = tuple(jnp.asarray(x) for x in (given.read, given.lengths, given.written))
+    said = eqx.filter_eval_shape(action_logits, net, arrays, 1)
     assert said.shape == (2, 193, 12)
     written, meant = size.writing.read(given.written[0].tolist()), task.answer(longest).split()
     assert written == meant
@@ -467,11 +468,15 @@ def test_adafactor_sees_every_layer_by_itself() -> None:
     np.testing.assert_array_equal(change["other"], change["stack"][0])
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_layers_of_their_own_are_trained(shared: bool) -> None:
-    size = ParitySize(layers=2, shared=shared, **TINY)
-    trained = train_parity(size, Recipe(4, 8, 1e-3, "adafactor", chunk=2, seeds=2), quiet=True)
-    assert np.isfinite(trained.losses).all()
+def test_layers_of_their_own_are_trained() -> None:
+    """The optimiser's state has an axis of seeds and, within it, one of layers."""
+    size = ParitySize(layers=2, shared=False, **TINY)
+    trained = train_parity(size, Recipe(2, 8, 1e-3, "adafactor", chunk=2, seeds=2), quiet=True)
+    before = eqx.filter_vmap(size.transformer)(jax.vmap(jax.random.key)(jnp.arange(2)))
+    first, now = (np.asarray(net.block.mlp[0].weight) for net in (before, trained.models))
+    moved = np.abs(now - first).max(axis=(-2, -1))
+    assert moved.shape == (2, 2)
+    assert (moved > 0).all()
 
 
 def test_the_schedule_of_the_learning_rate() -> None:
@@ -1157,8 +1162,10 @@ def test_what_was_tested_or_trained_otherwise_is_said(tmp_path: Path) -> None:
         *("100.0", "70.0 (old slice)", "50.0"),
     ]
     assert lines["length <= 20"].verdict == "reproduced"
-    assert lines["length > 20"].verdict.startswith("differs: trained with the learning rate constant, not as planned")
-    assert found.details[-1].rows[0][-1] == "60"
+    assert lines["length > 20"].verdict == (
+        "differs: longer texts were drawn otherwise; trained with the learning rate constant, not as planned (decay)"
+    )
+    assert found.details[-1].rows[0][1::2] == ("50000 steps, constant learning rate", "60")
     (row,) = (row for row in alta_table("alta-gap", tmp_path).details[0].rows if row[0] == name)
     assert "70.0 (old slice)" in row
     minimal = {"rules": 3, "kept": 2, "whole": {"length > 20": 1.0}, "small": {"length > 20": 0.7}}

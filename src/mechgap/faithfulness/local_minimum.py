@@ -69,7 +69,11 @@ class Descent:
 
 
 def compile_plain(rules: Sequence[Rule], readable: Mapping[str, Variable]) -> RuleMlp:
-    """The parameters of Eq. 8-10: variables are categorical, every test is of one value, one of the target's own."""
+    """The parameters of Eq. 8-10: variables are categorical, every test is of one value, one of the target's own.
+
+    A rule that writes the value it tests for is refused. Its column of W2 would be -1 + 1 = 0: a unit without effect,
+    of which the other weights could be moved freely.
+    """
     starts, width = {}, 0
     for name, variable in readable.items():
         if not isinstance(variable, Categorical):
@@ -80,6 +84,8 @@ def compile_plain(rules: Sequence[Rule], readable: Mapping[str, Variable]) -> Ru
         tests = {name: next(iter(values)) for name, values in rule.tests}
         if rule.target not in tests or any(len(values) > 1 for _, values in rule.tests):
             raise ValueError(f"'{rule}' is not plain: give one value per test, and test {rule.target!r} itself.")
+        if tests[rule.target] == rule.value:
+            raise ValueError(f"'{rule}' changes nothing: {rule.target} is {rule.value} already. Leave it out.")
         first[i, [starts[name] + member for name, member in tests.items()]] = 1
         second[starts[rule.target] + tests[rule.target], i] -= 1
         second[starts[rule.target] + rule.value, i] += 1

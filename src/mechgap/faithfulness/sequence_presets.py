@@ -124,9 +124,8 @@ def scan_study(split: str, layers: int, shared: bool, positions: str, tokens: st
 
     All but the first two are as in `ScanSize`.
     """
-    parts = (split.replace("length", ""), layers, "" if shared else "separate", positions.replace("relative", ""))
-    parts += (tokens.replace(WORD, ""),)
-    return "_".join(["scan", *(str(part) for part in parts if part)])
+    what = ("" if shared else "separate", positions.replace("relative", ""), tokens.replace(WORD, ""))
+    return "_".join(part for part in ("scan", split.replace("length", ""), str(layers), *what) if part)
 
 
 def _scan_studies(table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from mechgap.programs.alta import AltaProgram, Categorical, Init, Numeric, Rule, SetOf, Variable
-from mechgap.programs.alta_interpreter import AltaTrace, batched, members_of
+from mechgap.programs.alta_interpreter import UNDEFINED, AltaTrace, batched, members_of
 from mechgap.programs.alta_rules import member_value, plain
 
 TOGETHER = 256  # sequences that are interpreted at once
-UNDEFINED = -1  # what an assignment has for a head's output that is undefined
 
 
 @dataclass(frozen=True)
@@ -119,11 +118,12 @@ class Removable:
 
 
 def removable(rules: Sequence[Rule], shown: Assignments, readable: Mapping[str, Variable]) -> list[Removable]:
-    """Every rule, and every test of a rule, that could be removed: none, if the rules are minimal (Definition 1).
+    """Every rule, and every test but one, that could be removed: none, if the rules are minimal (Definition 1).
 
     Without a test a rule fires in more cases. That changes something where it writes another value than is there; or
-    where another rule writes the variable too, since no two rules may. The test of the target's own value stays: a rule
-    must have it (B.1), or the MLP would take away a value that is not there.
+    where another rule writes the variable too, since no two rules may. The test of the target's own value is not tried:
+    a rule must have it (B.1), or the MLP would take away a value that is not there. Read to the letter, Definition 1
+    has no such exception, and o := 1 if o = 0, the only rule of a binary o, could never be minimal.
     """
     fires = [shown.holds(rule.tests) for rule in rules]
     found = []

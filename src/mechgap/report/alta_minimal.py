@@ -28,7 +28,8 @@ class Generalisation:
         layers: the most that the longest texts of the training set take.
         combinations: of values of all variables and heads' outputs, which the rules tell apart.
         removable: what could be removed besides, by Definition 1; None where there are too many rules to try.
-        whole, small: slice -> share of right answers, of the whole program and of the minimal one.
+        whole, small: slice -> share of right answers, of the whole program and of the minimal one, as interpreted. The
+            paper's bars are of compiled networks; those of parity answer the same (tests/test_minimal.py).
     """
 
     rules: int | None
@@ -76,7 +77,7 @@ def print_minimal(name: str, train_length: int | None = None, split: str | None 
         said = f"atoms {apart.atoms:.3f}, compounds {apart.compounds:.3f}"
         console.print(f"Training set and {slice_name} diverge: {said}.", highlight=False)
     found = generalisation(program, task)
-    table = Table(title=f"{name}, right answers", title_justify="left")
+    table = Table(title=f"{name}, right answers as interpreted", title_justify="left")
     for column in ("inputs", "whole program", "minimal program"):
         table.add_column(column)
     for where, share in found.small.items():
@@ -85,6 +86,6 @@ def print_minimal(name: str, train_length: int | None = None, split: str | None 
     took = f"It takes up to {found.layers} layers on the training set"
     console.print(f"{took}, and has {found.combinations:.1e} combinations of values.", highlight=False)
     of = "" if found.rules is None else f" of {found.rules}"
-    console.print(f"{found.kept}{of} rules are left, counted with one value per test and the resets of heads.")
+    console.print(f"{found.kept}{of} rules are left, counted with one value per test, and a reset per value of a head.")
     if found.removable is not None:
         console.print(f"{found.removable} of their tests could still be removed (Definition 1).", highlight=False)

@@ -13,7 +13,7 @@ from mechgap.networks.transformer import EACH
 from mechgap.programs.tasks import PARITY_TESTS
 from mechgap.report.paper.verdicts import Details
 from mechgap.training.checkpoint import read_json
-from mechgap.training.many import ENOUGH, STOPPED
+from mechgap.training.many import CONSTANT, ENOUGH, STOPPED
 from mechgap.training.sequences.end_to_end import LOOKED_AT
 
 LEARNS_FROM = {"supervision": "vectors", "probed": "variables", "end_to_end": "answers", "scan": "answers"}
@@ -44,18 +44,20 @@ def study_table(folders: Iterable[Path]) -> Details:
 
 
 def how_training_went(folder: Path) -> str:
-    """How many steps were taken, and why no more; and whether distances had other biases than now."""
+    """How many steps were taken, and why no more; and what was otherwise than it would be now."""
     manifest, study = read_json(folder / "manifest.json"), SequenceStudy.of(read_json(folder / "config.json"))
     size, recipe = study.transformer, study.recipe
-    exact = ", a bias for each distance" if size is not None and size.distances == EACH else ""
+    other = ", a bias for each distance" if size is not None and size.distances == EACH else ""
+    if study.kind == "supervision" and recipe.schedule == CONSTANT:
+        other = ", constant learning rate"
     if manifest.get("ended") == ENOUGH:
         assert recipe.enough is not None
         seen = "some commands of the training set" if study.kind == "scan" else f"{LOOKED_AT} texts drawn for that"
-        return f"ended after {manifest['steps']} steps at {recipe.enough:.0%} of {seen}{exact}"
+        return f"ended after {manifest['steps']} steps at {recipe.enough:.0%} of {seen}{other}"
     if manifest.get("ended") == STOPPED:
-        return f"stopped after {manifest['steps']} of {recipe.steps} steps{exact}"
+        return f"stopped after {manifest['steps']} of {recipe.steps} steps{other}"
     planned = "" if manifest["steps"] == recipe.steps else f" of {recipe.steps}"
-    return f"{manifest['steps']}{planned} steps{exact}"
+    return f"{manifest['steps']}{planned} steps{other}"
 
 
 def tested_on(name: str, about: Mapping[str, Any]) -> str:

@@ -52,7 +52,8 @@ class Writing:
     def read(self, tokens: Sequence[int]) -> list[str]:
         """The actions that are written."""
         known = {pieces: action for action, pieces in self.of_action.items()}
-        found, part = [], ()
+        found: list[str] = []
+        part: tuple[int, ...] = ()
         for token in tokens:
             if token in (0, self.begin, self.end):
                 continue
