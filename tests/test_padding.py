@@ -200,6 +200,12 @@ def test_graphs_of_different_sizes_in_one_batch() -> None:
     np.testing.assert_allclose(ran.attention[..., :3, 3:][:, :, :2], 0)
 
 
+def test_a_single_number_has_nothing_to_pad() -> None:
+    target = mg.algorithm("binary_search").spec["target"]
+    assert pad_value(target, np.array(0.5), 8) == 0.5
+    np.testing.assert_array_equal(pad_value(target, np.array([0.5, 1]), 8), [0.5, 1])
+
+
 def test_absent_nodes_are_permuted_among_themselves() -> None:
     x = jax.random.normal(jax.random.key(0), (6, 6))
     present = jnp.array([True, False, True, True, False, True])

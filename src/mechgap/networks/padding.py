@@ -55,4 +55,5 @@ def pad_value(variable: Variable, x: np.ndarray, nodes: int) -> np.ndarray:
     if given > nodes:
         raise ValueError(f"Cannot pad to {nodes} nodes: {variable.name!r} has {given}. Give {given} or more.")
     wanted = (*x.shape[:leading], *lengths[:over_nodes], *x.shape[leading + over_nodes :])
-    return np.pad(x, [(0, after - before) for before, after in zip(x.shape, wanted, strict=True)])
+    widths = [(0, after - before) for before, after in zip(x.shape, wanted, strict=True)]
+    return np.pad(x, np.array(widths, int).reshape(x.ndim, 2))  # a single number has no axes
