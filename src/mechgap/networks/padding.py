@@ -56,4 +56,4 @@ def pad_value(variable: Variable, x: np.ndarray, nodes: int) -> np.ndarray:
         raise ValueError(f"Cannot pad to {nodes} nodes: {variable.name!r} has {given}. Give {given} or more.")
     wanted = (*x.shape[:leading], *lengths[:over_nodes], *x.shape[leading + over_nodes :])
     widths = [(0, after - before) for before, after in zip(x.shape, wanted, strict=True)]
-    return np.pad(x, np.array(widths, int).reshape(x.ndim, 2))  # a single number has no axes
+    return np.pad(x, widths) if widths else x  # a single number has no axes
