@@ -40,7 +40,7 @@ from mechgap.programs.graph import (
     match,
 )
 from mechgap.programs.library.arrays import BEFORE
-from mechgap.trace import Kind, Location, Spec, Stage, Variable
+from mechgap.trace import Kind, Location, Spec, Stage, Trace, Variable, make_trace
 from mechgap.training import TrainConfig
 
 NAMES = (
@@ -124,6 +124,30 @@ def test_a_choice_that_is_too_close_is_warned_of() -> None:
     assert (found.graphs, found.unclear, found.wrong) == (2, 1, 0)
 
 
+def changed(shown: Trace, name: str, spot: tuple, value: float) -> Trace:
+    hints = {k: x.copy() for k, x in shown.hints.items()}
+    hints[name][spot] = value
+    return make_trace(shown.spec, shown.inputs, hints, shown.outputs, shown.lengths, shown.attention)
+
+
+@pytest.mark.parametrize("wrong", [0.25, np.nan])
+def test_a_wrong_number_is_a_wrong_execution(wrong: float) -> None:
+    """Behind an unclear choice it is counted apart; behind clear ones it is the error, also where it is no number."""
+    A = np.zeros((2, 4, 4))
+    A[:, 0, 1:3], A[:, 1, 3] = [[0.5, 0.5], [0.5, 0.25]], 0.5
+    inputs = {"A": np.maximum(A, A.transpose(0, 2, 1)), "s": np.eye(4)[[0, 0]]}
+    compiled = built("dijkstra")
+    meant = compiled.program.interpret(**inputs)
+    exact = make_trace(meant.spec, meant.inputs, meant.hints, meant.outputs, meant.lengths, meant.attention)
+    assert compare(compiled, meant, exact).unclear_wrong == 0
+    last = int(meant.lengths[0]) - 1
+    unclear = compare(compiled, meant, changed(exact, "d", (last, 0, 1), wrong))
+    assert (unclear.unclear, unclear.unclear_wrong, unclear.wrong, unclear.error) == (1, 1, 0, 0.0)
+    clear = compare(compiled, meant, changed(exact, "d", (last, 1, 1), wrong))
+    assert clear.unclear_wrong == 0
+    assert clear.error > 0.1
+
+
 def test_networks_are_compared_with_the_meaning_even_where_the_compiled_network_goes_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -179,7 +203,8 @@ def test_200_inputs_of_every_size(name: str, n: int) -> None:
     unclear, wrong = map(int, UNCLEAR[name][(4, 16, 64).index(n)].split(" / "))
     assert found.unclear == unclear, f"docs/expressivity.md says {unclear} unclear ones; found {found.unclear}"
     # Which of two near numbers wins is a matter of rounding, and that of the processor.
-    assert abs(found.unclear_wrong - wrong) <= 2, f"docs/expressivity.md says {wrong}; found {found.unclear_wrong}"
+    slack = 2 if unclear > 10 else 0
+    assert abs(found.unclear_wrong - wrong) <= slack, f"docs/expressivity.md says {wrong}; found {found.unclear_wrong}"
 
 
 @pytest.mark.slow
@@ -643,6 +668,12 @@ def test_the_unmodified_reference_runs_it(name: str, tmp_path: Path) -> None:
         assert seen >= shown
         assert all(values > 0 and wrong == 0 for wrong, values in counts["wrong"].values()), counts
         assert all(error < 4e-6 for error in counts["error"].values()), counts
+
+
+def test_the_page_says_which_programs_go_wrong_near_ties() -> None:
+    for name, cells in UNCLEAR.items():
+        wrong = any(cell.split(" / ")[1] != "0" for cell in cells)
+        assert ("but for near ties" in ROWS[name][0]) == wrong, name
 
 
 def test_the_page_lists_all_thirty_algorithms() -> None:

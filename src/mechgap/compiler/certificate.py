@@ -167,11 +167,12 @@ def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Compar
             ok, where = ok.all(-1), where.all(-1)
         if variable.kind in (Kind.CATEGORICAL, Kind.PERMUTATION_POINTER):
             right, given = np.argmax(right, axis=-1), np.argmax(given, axis=-1)
-        off = np.abs(right - given) if variable.kind == Kind.SCALAR else (right != given)
-        different = where & (off > tolerance)
+        is_number = variable.kind == Kind.SCALAR
+        off = np.nan_to_num(np.abs(right - given), nan=np.inf) if is_number else (right != given)
+        different = where & (off > tolerance if is_number else off)
         by_graph = np.moveaxis(different, 1 if variable.stage == Stage.HINT else 0, 0)
         wrong_somewhere |= by_graph.reshape(meant.batch, -1).any(1)
-        if variable.kind == Kind.SCALAR:
+        if is_number:
             total += Comparison(error=float(np.max(off, initial=0.0, where=ok & where)))
             continue
         failures = tuple(
@@ -189,7 +190,7 @@ def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Compar
     total += Comparison(unclear=int(unclear.sum()), unclear_wrong=int((unclear & wrong_somewhere).sum()))
     if meant.steps > 1 and shown.attention is not None:
         rows = (clear & inside)[1:, :, None]
-        off = np.abs(shown.attention - meant.attention)[:, 0].max(-1)  # [T-1, B, selects, n]
+        off = np.nan_to_num(np.abs(shown.attention - meant.attention)[:, 0].max(-1), nan=np.inf)  # [T-1, B, selects, n]
         total += Comparison(attention_error=float(np.max(off, initial=0.0, where=rows)))
     return total
 

@@ -20,8 +20,8 @@ PRESETS = ("small", "full")
 POINTS = 13  # of a landscape, along each side: enough to see it, in half a minute on two cores
 SHOWN = {
     "score": "test score",
-    "internal/rows": "attention apart from compiled, all rows",
-    "internal/decisive": "attention apart from compiled, decisive rows",
+    "internal/rows": "attention apart from the program's, all rows",
+    "internal/decisive": "attention apart from the program's, decisive rows",
     "external/meant": "hints right",
 }
 
