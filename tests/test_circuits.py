@@ -194,7 +194,7 @@ def test_a_single_node(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [4, 16, 64])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["bfs", "bellman_ford", *NAMES])
 def test_200_inputs_of_every_size(name: str, n: int) -> None:
     """Of bubble_sort, which has 2017 frames of 64 nodes, 10 inputs of that size."""
     batch = 1 if (name, n) == ("bubble_sort", 64) else 20
