@@ -73,13 +73,8 @@ def test_a_compiled_network_comes_back_as_it_was(name: str, tmp_path: Path) -> N
     assert np.array_equal(ours.attention, theirs.attention)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        pytest.param({}, marks=pytest.mark.slow),
-        {"pre_attention_bias": 5, "edge_info": True, "simplify_decoders": True},
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{}, {"pre_attention_bias": 5, "edge_info": True, "simplify_decoders": True}])
 def test_any_network_comes_back_with_identical_outputs(changes: dict, tmp_path: Path) -> None:
     net, path = trained(**changes), tmp_path / "network.safetensors"
     export(net, "safetensors", path)

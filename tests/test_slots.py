@@ -31,7 +31,8 @@ def untrained() -> SharedNet:
     return eqx.filter_jit(lambda key: SharedNet.init(slots_of(FEW), CONFIG, key=key))(jax.random.key(2))
 
 
-@pytest.mark.parametrize("name", [n if n == "heapsort" else pytest.param(n, marks=pytest.mark.slow) for n in FEW])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FEW)
 def test_an_algorithm_runs_in_its_slots_as_in_a_network_of_its_own(name: str, untrained: SharedNet) -> None:
     slots = slots_of(FEW)
     trace = mg.algorithm(name).benchmark_sampler(1, 4, 2).next()

@@ -20,8 +20,7 @@ from mechgap.faithfulness.looking import Looked, _memory, hits, look, right_toke
 from mechgap.report import transnar_page
 from mechgap.report.transnar_page import looking_model, page_data, render
 from mechgap.training.transnar import TextModels
-from mechgap.training.transnar.data import positions_for
-from mechgap.training.transnar.evaluation import answers, room_for
+from mechgap.training.transnar.evaluation import answers, positions_to_answer, room_for
 from mechgap.training.transnar.reasoner import questions_asked
 from mechgap.training.transnar.study import save_study
 
@@ -52,7 +51,7 @@ def test_rows_are_those_of_the_places_that_decide(result: TextModels, looked: Lo
     example = text.Example(BFS, RIGHT, "bfs", 4)
     model, asked = result.models[0], [text.BOS, *text.encode(BFS)]
     memory = _memory(result.reasoners[0], questions_asked(result.reasoners[0], [text.parse(BFS)]), None)
-    at = positions_for(CONFIG, np.random.default_rng(0), sum(room_for(example, CONFIG.context)), 1)[0]
+    at = positions_to_answer(CONFIG, [example], sum(room_for(example, CONFIG.context)), seed=0)[0]
     ids = jnp.array([*asked, *looked.ids[:-1]], jnp.int32)
     alone = type(memory)(*(x[0] for x in memory))
     logits, weights = eqx.filter_jit(model.watch)(ids, jnp.asarray(at[: len(ids)]), alone)
@@ -226,6 +225,7 @@ def test_a_long_answer_without_a_graph_has_a_small_page(study: dict[str, TextMod
     assert all(re.fullmatch(r"key 0\.\d+", note) for note in page_of(html)["notes"])
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_the_command_writes_one_page_that_loads_nothing(
     study: dict[str, TextModels], result: TextModels, looked: Looked, tmp_path: Path
