@@ -153,7 +153,6 @@ def stepped() -> tuple:
         return program(config), program(replace(config, seeds=1, first_seed=1))
 
 
-@pytest.mark.slow
 def test_seed_k_in_an_ensemble_is_seed_k_alone(stepped: tuple) -> None:
     (together, states, members), (alone, state, member) = stepped
     for _ in range(20):

@@ -226,7 +226,6 @@ def test_a_long_answer_without_a_graph_has_a_small_page(study: dict[str, TextMod
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_the_command_writes_one_page_that_loads_nothing(
     study: dict[str, TextModels], result: TextModels, looked: Looked, tmp_path: Path
 ) -> None:
