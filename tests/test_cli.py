@@ -104,6 +104,7 @@ def test_gap_takes_settings_and_keeps_what_is_finished(tmp_path: Path) -> None:
     assert (tmp_path / "page.html").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_compile_prints_the_certificate(tmp_path: Path) -> None:
     done = runner.invoke(app, ["compile", "bellman_ford", "--minimal", "--max-nodes", "16", "--max-distance", "4"])
     assert done.exit_code == 0, done.output

@@ -155,9 +155,8 @@ def test_the_benchmarks_hint_scores_by_hand() -> None:
     assert float(found["pi"]) == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize(
-    "splits", [("validation",), pytest.param(("train", "test"), marks=pytest.mark.slow)], ids=["one", "others"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("splits", [("validation",), ("train", "test")], ids=["one", "others"])
 def test_a_network_has_no_gap_from_itself(compiled: mg.Compiled, splits: tuple[str, ...]) -> None:
     found = gap(compiled, compiled, config=CONFIG, samples=8, splits=splits)
     for split in splits:

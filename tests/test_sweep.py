@@ -70,6 +70,7 @@ def shards(sweep: Sweep, folder: Path) -> list[tuple[list[Ensemble], dict[str, R
     return [(run_sweep(sweep, runs, shard=f"{i}/2", quiet=True), read_parts(runs)) for i in (1, 2)]
 
 
+@pytest.mark.slow
 def test_shards_are_disjoint_and_complete(shards: list, sweep: Sweep) -> None:
     (first, after_first), (second, after_both) = shards
     trained = [[run_name(ensemble.configs, None) for ensemble in part] for part in (first, second)]
@@ -80,6 +81,7 @@ def test_shards_are_disjoint_and_complete(shards: list, sweep: Sweep) -> None:
     assert sorted(members) == [(1e-3, 0), (1e-3, 1), (1e-2, 0), (1e-2, 1)]
 
 
+@pytest.mark.slow
 def test_a_part_holds_settings_and_scores_of_every_network(shards: list, folder: Path) -> None:
     for ensembles, parts in shards:
         (ensemble,) = ensembles
@@ -97,6 +99,7 @@ def test_a_part_holds_settings_and_scores_of_every_network(shards: list, folder:
             assert row["best_step"] in (2, 4)
 
 
+@pytest.mark.slow
 def test_a_rerun_trains_nothing(shards: list, sweep: Sweep, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = folder / "runs"
     results = {path: path.stat().st_mtime_ns for path in runs.glob("*/*") if path.parent.name != "parts"}
@@ -139,6 +142,7 @@ def submitit(monkeypatch: pytest.MonkeyPatch) -> type[FakeExecutor]:
     return FakeExecutor
 
 
+@pytest.mark.slow
 def test_slurm_gets_one_job_per_shard(
     shards: list, sweep: Sweep, folder: Path, submitit: type[FakeExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
