@@ -633,7 +633,7 @@ def test_too_few_channels_and_too_fine_positions() -> None:
         mg.compile("dfs", layer_norm=True)
 
 
-MOST_UNCLEAR = {("dijkstra", 64): 1}  # of the graphs that the reference runs; none of others
+MOST_UNCLEAR = {("dijkstra", 64): 1, ("activity_selector", 64): 1}  # of the graphs that the reference runs; none of others
 
 
 def unclear_samples(name: str, n: int, count: int) -> list[int]:
