@@ -633,7 +633,8 @@ def test_too_few_channels_and_too_fine_positions() -> None:
         mg.compile("dfs", layer_norm=True)
 
 
-MOST_UNCLEAR = {("dijkstra", 64): 1, ("activity_selector", 64): 1}  # of the graphs that the reference runs; none of others
+# Of the inputs that the reference runs; no other cell has one.
+MOST_UNCLEAR = {("dijkstra", 64): 1, ("activity_selector", 64): 1}
 
 
 def unclear_samples(name: str, n: int, count: int) -> list[int]:
