@@ -30,7 +30,7 @@ def text_of(tables) -> str:
 
 
 @pytest.mark.parametrize("name", mg.program_names("graph"))
-@pytest.mark.parametrize("hidden", [None, 128])
+@pytest.mark.parametrize("hidden", [None, 160])
 def test_the_tables_name_every_channel(name: str, hidden: int | None) -> None:
     net = compiled(name, hidden=hidden)
     text = text_of(inspection_tables(net))

@@ -169,6 +169,8 @@ def compare(compiled: "Compiled", meant: Interpretation, shown: Trace) -> Compar
             right, given = np.argmax(right, axis=-1), np.argmax(given, axis=-1)
         is_number = variable.kind == Kind.SCALAR
         off = np.nan_to_num(np.abs(right - given), nan=np.inf) if is_number else (right != given)
+        if variable.location == Location.EDGE:
+            ok, where = (np.broadcast_to(x[..., None], off.shape) for x in (ok, where))
         different = where & (off > tolerance if is_number else off)
         by_graph = np.moveaxis(different, 1 if variable.stage == Stage.HINT else 0, 0)
         wrong_somewhere |= by_graph.reshape(meant.batch, -1).any(1)

@@ -51,11 +51,12 @@ from mechgap.programs.expressions import (
     When,
     children,
     conjuncts,
+    disjuncts,
     places,
     replaced,
     walk,
 )
-from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind, argmax, argmin
+from mechgap.programs.graph import FED, Bool, Enum, GraphProgram, Node, Real, Select, SelectKind, argmax, argmin
 from mechgap.trace import Kind, Stage
 
 ME, OTHER, EDGE, GRAPH = "me", "other", "edge", "graph"
@@ -115,7 +116,8 @@ class Circuit:
         self._numbers: dict[Expression, Settled] = {}
         self._truths: dict[Expression, Settled] = {}
         self._lowered: dict[str, Lowered] = {}
-        self._inputs = {v.name: v for v in program.spec.at(Stage.INPUT)}
+        given = (*program.spec.at(Stage.INPUT), *(program.spec[name] for name in program.heeded))
+        self._given = {v.name: v for v in given}
         self._registers = {v.name: v for v in program.state}
         self._lets = {v.name: v for v in program.lets}
         self._ends = self._first_and_last()
@@ -148,9 +150,9 @@ class Circuit:
         return lower(expression, self._shown)
 
     def _shown(self, read: Read) -> Affine:
-        if read.name in self._registers:
-            return self.value(read.name)
-        return Affine({Feature(ME, "pos" if read.name == "id" else read.name): 1.0})
+        if read.name in self._registers and read.place not in FED:
+            return self.value(read.name).at(read.place)
+        return Affine({Feature(read.place, "pos" if read.name == "id" else read.name): 1.0})
 
     # Values
 
@@ -309,7 +311,7 @@ class Circuit:
                     raise NotExpressible(f"'{expression}' compares a node with a number.")
                 alone = [isinstance(side, Read) and side.place == GRAPH for side in (a, b)]
                 if sum(alone) == 1 and GRAPH not in places(b if alone[0] else a):
-                    return self._less_in_attention(a, b, f"{expression}")
+                    return self._less_in_attention(a, b, self._resolution(a, b, f"{expression}"), f"{expression}")
                 return self._less(a, b, f"{expression}")
             case Equal(a, b):
                 return self._equal(a, b, f"{expression}")
@@ -317,7 +319,9 @@ class Circuit:
                 return ONE - self.truth(Read(select, "found"))
             case Read(place, "found"):
                 return self._found(self._selects[place])
-            case Read(place, name) if self._is_truth(name):
+            case Read("graph", _) if self._is_truth(expression):  # 0 or 1, as what is fed back is decided
+                return self._less_in_attention(Constant(0.5), expression, 0.5, f"{expression}")
+            case Read(place, name) if self._is_truth(expression):
                 return self._read(place, name)
         raise NotExpressible(f"'{expression}' stands where a truth value is needed.")
 
@@ -339,7 +343,7 @@ class Circuit:
 
     def _count(self, expression: Or) -> Settled:
         """How many parts of a disjunction hold."""
-        return sum((self.truth(part) for part in _disjuncts(expression)), NOTHING)
+        return sum((self.truth(part) for part in disjuncts(expression)), NOTHING)
 
     def _less(self, a: Expression, b: Expression, name: str) -> Settled:
         """Cut the difference to [0, r] first: a steep ramp over its whole range would round the truth away."""
@@ -359,15 +363,13 @@ class Circuit:
         ends = (argmin("the first", Read(OTHER, "id")), argmax("the last", Read(OTHER, "id")))
         return tuple(next((s for s in program.selects if replace(s, name=end.name) == end), end) for end in ends)
 
-    def _less_in_attention(self, a: Expression, b: Expression, name: str) -> Settled:
+    def _less_in_attention(self, a: Expression, b: Expression, gap: float, name: str) -> Settled:
         """A number of the graph enters logits alone: a head attends to the last node where a < b, else to the first.
 
         Of a single node attention is always 1, so that it cannot hear the graph: there have to be two.
         """
-        gap = self._resolution(a, b, name)
-        slope = (
-            4 * self.numbers.margin / gap
-        )  # 2 m on either side of gap/2; rounding, of about slope, takes less than m
+        # 2 m on either side of gap/2; rounding, of about slope, takes less than m
+        slope = 4 * self.numbers.margin / gap
         (low, high), (least, most) = interval(a, self.program), interval(b, self.program)
         range_ = slope * max(high - least, most - low)
         difference = self._in_logit(b) - self._in_logit(a)
@@ -440,11 +442,11 @@ class Circuit:
         match expression:
             case Constant(x):
                 return TRUTH if x in (0, 1) else NUMBER
-            case Read(_, name):
+            case Read(place, name):
                 variable = self.program.variable(name)
-                if variable is not None:
+                if variable is not None and place not in FED:
                     return KINDS[type(variable)]
-                return NODE if name == "id" else TRUTH if name == "found" or self._is_truth(name) else NUMBER
+                return NODE if name == "id" else TRUTH if name == "found" or self._is_truth(expression) else NUMBER
             case Sum() | Scaled() | Product():
                 if any(self._kind(part) == NODE for part in children(expression)):
                     raise NotExpressible(f"'{expression}' calculates with a node, which is known only by its position.")
@@ -458,11 +460,11 @@ class Circuit:
                 return next(kind for kind in (NODE, NUMBER, TRUTH) if kind in kinds)
         return TRUTH
 
-    def _is_truth(self, name: str) -> bool:
-        variable = self.program.variable(name)
-        if variable is not None:
+    def _is_truth(self, read: Read) -> bool:
+        variable = self.program.variable(read.name)
+        if variable is not None and read.place not in FED:
             return isinstance(variable, Bool)
-        return name in self._inputs and self._inputs[name].kind in (Kind.MASK, Kind.MASK_ONE)
+        return read.name in self._given and self._given[read.name].kind in (Kind.MASK, Kind.MASK_ONE)
 
     def _is_node(self, expression: Expression) -> bool:
         return self._kind(expression) == NODE
@@ -539,12 +541,13 @@ class Circuit:
                 total = total + Settled(theirs.form.at(OTHER), theirs.level)
             elif not at & {OTHER, EDGE, "back_edge"}:
                 total = total + self.closed(condition)
-            elif condition == Read(EDGE, "adj"):
-                total = total + ONE - Settled(Affine({Feature(EDGE, "adj"): 1.0}))
+            elif isinstance(condition, Read) and self._joins(condition):
+                total = total + ONE - Settled(Affine({Feature(EDGE, condition.name): 1.0}))
             elif at & {EDGE, "back_edge"}:
                 raise NotExpressible(
-                    f"'{condition}' in the where of {select.name!r}: of an edge, only edge.adj can be a condition; a "
-                    f"node does not see the edge from the other to itself."
+                    f"'{condition}' in the where of {select.name!r}: of an edge, only edge.adj can be a condition, and "
+                    f"a hint that is kept from it or from back_edge.adj on; a node does not see the edge from the "
+                    f"other to itself."
                 )
             else:
                 raise NotExpressible(
@@ -552,6 +555,13 @@ class Circuit:
                     f"about both; work out what each of them needs in a let."
                 )
         return total
+
+    def _joins(self, read: Read) -> bool:
+        """Whether this is a truth value of edges that every node's edge to itself has, as `_found` relies on."""
+        memory = self.program.memory.get(read)
+        if memory is None:
+            return read == Read(EDGE, "adj")
+        return memory.start in (Read(EDGE, "adj"), Read("back_edge", "adj")) and read in disjuncts(memory.then)
 
     # Channels
 
@@ -635,12 +645,6 @@ class Circuit:
 def _room(low: float, high: float) -> float:
     """A power of two that closes any value of a range."""
     return 2.0 ** math.ceil(math.log2(max(high - low, 1e-9)))
-
-
-def _disjuncts(expression: Expression) -> tuple[Expression, ...]:
-    if isinstance(expression, Or):
-        return _disjuncts(expression.left) + _disjuncts(expression.right)
-    return (expression,)
 
 
 def _all(conditions: list[Expression]) -> Expression:

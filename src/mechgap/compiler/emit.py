@@ -10,7 +10,7 @@ import numpy as np
 from mechgap.compiler.affine import Affine
 from mechgap.compiler.attention import Unit
 from mechgap.compiler.layout import SENDER, SENDER_EDGE
-from mechgap.compiler.readout import Classified, Pointer, Pooled, Readout
+from mechgap.compiler.readout import Classified, OnEdges, Pointer, Pooled, Readout
 from mechgap.compiler.readout import Linear as LinearReadout
 from mechgap.networks.clrs_net import ClrsNet
 from mechgap.networks.config import NetConfig
@@ -50,6 +50,7 @@ class Plan:
         micro_steps: how often the processor runs per step.
         full_adjacency: every node may attend every node.
         tells_apart: comparison, as it reads at me -> what its two numbers must differ by, if at all.
+        heeded: the hints that are listened to; the others are not, since the state is in the hidden channels.
     """
 
     spec: Spec
@@ -61,6 +62,7 @@ class Plan:
     micro_steps: int = 1
     full_adjacency: bool = False
     tells_apart: Mapping[str, float] = field(default_factory=dict)
+    heeded: tuple[str, ...] = ()
 
     @property
     def heads(self) -> int:
@@ -73,8 +75,9 @@ class Plan:
         return any(f.place == SENDER_EDGE for form in self.channels.values() for f in form.terms)
 
     def inputs(self, location: Location) -> list[str]:
-        """The inputs at a location, each of which has a feature channel of its own."""
-        return [v.name for v in self.spec.at(Stage.INPUT) if place(v) == location]
+        """What is listened to at a location: inputs, then hints. Each has a feature channel of its own."""
+        given = (*self.spec.at(Stage.INPUT), *(self.spec[name] for name in self.heeded))
+        return [v.name for v in given if place(v) == location]
 
     @property
     def least_width(self) -> int:
@@ -119,7 +122,7 @@ class Emitter:
         spec, config = self.plan.spec, self.config
         fed = spec.at(Stage.INPUT) + (spec.at(Stage.HINT) if config.encode_hints else ())
         encoders: dict[str, tuple[Linear, ...]] = {
-            v.name: (self._encoder(v.name, place(v), v.stage, v.classes or 1),) for v in fed
+            v.name: (self._encoder(v.name, place(v), v.classes or 1),) for v in fed
         }
         shown = [v for v in spec if v.stage == Stage.OUTPUT or (v.stage == Stage.HINT and config.decode_hints)]
         decoders = {v.name: self._decoder(v) for v in shown}
@@ -131,9 +134,9 @@ class Emitter:
     def _linear(self, weight: np.ndarray, bias: np.ndarray | None) -> Linear:
         return Linear(jnp.asarray(weight), None if bias is None else jnp.asarray(bias))
 
-    def _encoder(self, name: str, location: Location, stage: Stage, inputs: int) -> Linear:
+    def _encoder(self, name: str, location: Location, inputs: int) -> Linear:
         weight = self._array(inputs, self.width)
-        if stage == Stage.INPUT:  # hints are not listened to: the state is in the hidden channels
+        if name in self.features[location]:
             weight[0, self.features[location][name]] = 1
         return self._linear(weight, self._array(self.width))
 
@@ -224,8 +227,15 @@ class Emitter:
             [self._array(reads[r], outputs), self._array(outputs)] for r, outputs in layout(variable, self.config)
         ]
         match readout:
-            case LinearReadout(form) | Pooled(form):
+            case LinearReadout(form):
                 self._readout(layers[0], 0, form)
+            case Pooled(form):
+                self._readout(layers[0], 0, _part(form, "me", form.constant))
+                layers[1][0] = self._input_layer({0: form}, "graph", Location.GRAPH, 1)
+            case OnEdges(form):
+                self._readout(layers[0], 0, _part(form, "me", form.constant))
+                self._readout(layers[1], 0, _part(form, "other"))
+                layers[2][0] = self._input_layer({0: form}, "edge", Location.EDGE, 1)
             case Classified(forms):
                 for i, form in enumerate(forms):
                     self._readout(layers[0], i, form)
@@ -241,5 +251,5 @@ class Emitter:
         layer[1][column] = form.constant
 
 
-def _part(form: Affine, place: str) -> Affine:
-    return Affine({f: c for f, c in form.terms.items() if f.place == place})
+def _part(form: Affine, place: str, constant: float = 0.0) -> Affine:
+    return Affine({f: c for f, c in form.terms.items() if f.place == place}, constant)

@@ -21,6 +21,7 @@ from mechgap.programs.expressions import (
     Expression,
     Extreme,
     IsMe,
+    Kept,
     Not,
     Or,
     Product,
@@ -33,7 +34,7 @@ from mechgap.programs.expressions import (
     replaced,
     walk,
 )
-from mechgap.programs.graph import Bool, Enum, GraphProgram, Node, Real, Select, SelectKind, StateVariable
+from mechgap.programs.graph import FED, Bool, Enum, GraphProgram, Node, Real, Select, SelectKind, StateVariable
 from mechgap.trace import Kind
 
 SENDER, SENDER_EDGE = "sender", "sender_edge"  # the places of what a node hears
@@ -267,12 +268,14 @@ def interval(
 
 
 def _declared(program: GraphProgram, place: str, name: str) -> tuple[float, float]:
-    variable = program.variable(name)
+    weights, hints = dict(program.weights), dict(program.hints)
+    variable = program.variable(name) if place not in FED else None
     if variable is not None:
         return value_range(variable)
-    weights = dict(program.weights)
     if name in weights:
         return weights[name]
+    if place in FED and name in hints and not isinstance(hints[name], Kept):
+        return interval(hints[name], program)
     if name not in ("id", "pos", "found") and program.spec[name].kind == Kind.SCALAR:
         raise NotExpressible(
             f"'{place}.{name}' is read, but its range is not declared. Add weights={{'{name}': (low, high)}}."

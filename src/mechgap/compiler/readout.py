@@ -8,7 +8,18 @@ from mechgap.compiler.attention import position
 from mechgap.compiler.constants import Numbers
 from mechgap.compiler.errors import NotExpressible
 from mechgap.compiler.layout import LatestWrite, Storage, channel
-from mechgap.programs.expressions import Classes, Constant, Expression, Less, Read, walk
+from mechgap.programs.expressions import (
+    Classes,
+    Constant,
+    Expression,
+    Kept,
+    Less,
+    Not,
+    Read,
+    conjuncts,
+    disjuncts,
+    walk,
+)
 from mechgap.programs.graph import GraphProgram, Node, Real
 from mechgap.trace import Kind, Location, Variable
 
@@ -49,7 +60,14 @@ class Classified:
 
 @dataclass(frozen=True)
 class Pooled:
-    """logit = the largest of any node's, channel by channel."""
+    """logit = the largest of any node's, channel by channel, and what is read at `graph`."""
+
+    form: Affine
+
+
+@dataclass(frozen=True)
+class OnEdges:
+    """logit_ij = what is read at `me`, node i, at `other`, node j, and at their `edge`."""
 
     form: Affine
 
@@ -61,15 +79,27 @@ class Pointer:
     terms: tuple[tuple[Affine, Affine, float], ...]
 
 
-Readout = Linear | Classified | Pooled | Pointer
+Readout = Linear | Classified | Pooled | OnEdges | Pointer
 
 
 def lower_readout(variable: Variable, value: Expression, reader: "Shows", numbers: Numbers) -> Readout:
-    """How one hint or output is decoded."""
-    if variable.location == Location.GRAPH and variable.kind == Kind.SCALAR:
-        return Pooled(reader.lower(value))
+    """How one hint or output is decoded; what a kept hint starts as is given in the first frame, and not decoded."""
+    remembered = reader.program.memory.get(value) if isinstance(value, Read) else None
+    if remembered is not None:  # an output that shows what a hint keeps; both are decoded at the same time
+        return lower_readout(variable, remembered, reader, numbers)
+    value = value.then if isinstance(value, Kept) else value
+    match variable.location, variable.kind:
+        case Location.GRAPH, Kind.SCALAR:
+            return Pooled(reader.lower(value))
+        case Location.GRAPH, Kind.MASK:
+            return Pooled(SHARP * (_some(variable, value, reader) - 0.5))
+        case Location.EDGE, Kind.MASK:
+            return OnEdges(SHARP * (_raised(variable, value, reader) - 0.5))
     if variable.location != Location.NODE:
-        raise NotExpressible(f"'{variable}': only values on nodes, and numbers of the graph, can be shown.")
+        raise NotExpressible(
+            f"'{variable}': only values on nodes, truth values and numbers of the graph, and truth values of edges can "
+            f"be shown."
+        )
     match variable.kind:
         case Kind.CATEGORICAL if isinstance(value, Classes):
             return Classified(tuple(SHARP * (_truth(part, reader) - 0.5) for part in value.parts))
@@ -94,6 +124,34 @@ def _truth(value: Expression, reader: "Shows") -> Affine:
             f"'{value}' can be shown only as a comparison with a constant, of a Real with a resolution."
         )
     return (1 / step) * (reader.lower(value.right) - reader.lower(value.left))
+
+
+def _some(variable: Variable, value: Expression, reader: "Shows") -> Affine:
+    """A form above 1/2 where some part of a disjunction holds at some node; a maximum over nodes adds up to that."""
+    parts = disjuncts(value)
+    if not all(isinstance(part, Read) for part in parts):
+        raise NotExpressible(
+            f"'{variable}' = '{value}': the graph shows the largest of what its nodes hold, so that a truth value of "
+            f"it is a variable, or several joined by |; keep anything else in a Bool variable."
+        )
+    return sum((reader.lower(part) for part in parts), Affine())
+
+
+def _raised(variable: Variable, value: Expression, reader: "Shows") -> Affine:
+    """A form above 1/2 where an edge has the value already, or where all of what is asked of its two ends holds."""
+    edges = [part for part in disjuncts(value) if isinstance(part, Read) and part.place == Location.EDGE]
+    raising = [part for part in disjuncts(value) if part not in edges]
+    literals = [x for part in raising for x in conjuncts(part)]
+    plain = all(isinstance(x.inner if isinstance(x, Not) else x, Read) for x in literals)
+    if len(raising) > 1 or not plain:
+        raise NotExpressible(
+            f"'{variable}' = '{value}': an edge adds up what its two ends show, which says that all of some truth "
+            f"values hold, or that it was so before: edge.{variable.name} | (me.a & other.b), and no more."
+        )
+    count = max(1, len(literals))
+    known = [reader.lower(edge) for edge in edges]
+    held = sum((reader.lower(literal) for literal in literals), Affine(constant=1.0 - count if literals else 0.0))
+    return sum((count * edge for edge in known), held)
 
 
 def _pointer(variable: Variable, value: Expression, reader: "Shows", numbers: Numbers) -> Pointer:

@@ -22,13 +22,14 @@ from mechgap.networks.config import NetConfig
 from mechgap.networks.execution import run
 from mechgap.programs.graph import GraphProgram
 from mechgap.programs.graph_interpreter import Interpretation
-from mechgap.trace import Stage, Trace, make_trace, to_numpy
+from mechgap.trace import Location, Stage, Trace, make_trace, to_numpy
 
 # Q: large against the state, small against 1/u; and what a norm adds to a value, per unit of its range, at width 128
 # (measured on Bellman-Ford, n <= 64, of Q = 2^11 ... 2^16; it falls with the width, which divides both error terms).
 LAYER_NORM_CONSTANT = {"float32": 3 * 2.0**11, "float64": 2.0**26}
 LAYER_NORM_NOISE = {"float32": 6e-5, "float64": 1e-8}
 LAYER_NORM_WIDTH = 128
+FED_BACK = "encoded_decoded"  # the hint mode in which a network is fed the hints that it decoded
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,12 @@ class Compiled:
                 f"This network is compiled for up to {self.numbers.max_nodes} nodes; got {n}. "
                 f"Compile with max_nodes={n}."
             )
+        heard = [name for name in self.program.heeded if self.program.spec[name].location == Location.GRAPH]
+        if n == 1 and heard:
+            raise DomainError(
+                f"Program {self.program.name!r} hears {', '.join(heard)} of the graph by where its nodes look, and a "
+                f"single node has no choice. Give two nodes or more, or keep it in a variable of the nodes."
+            )
         if inputs["pos"].min() < 0 or inputs["pos"].max() > 1:
             outside = inputs["pos"][(inputs["pos"] < 0) | (inputs["pos"] > 1)].ravel()[0]
             raise DomainError(f"Positions must lie in [0, 1]; got {outside:.6g}. Scale them, e.g. i/n.")
@@ -134,7 +141,8 @@ class Compiled:
             raise DomainError(
                 f"Program {self.program.name!r} calculates with positions, which must be i/n: leave 'pos' out."
             )
-        for name, (low, high) in self.program.weights:
+        ranges = {name: span for name, span in self.program.weights if name in inputs}
+        for name, (low, high) in ranges.items():
             x = inputs[name][inputs[name] != 0] if name == "A" else inputs[name]
             if x.size and (x.min() < low or x.max() > high):
                 outside = x[(x < low) | (x > high)].ravel()[0]
@@ -177,11 +185,17 @@ def compile_graph_program(
         layer_norm: survive the layer norm of the trained architecture.
         dtype: "float32" or "float64".
         margin: of the softmax, in nats; by default large enough to be exact. A smaller one gives softer attention.
-        hint_mode: of the network; the compiled state is in the hidden channels, so any mode will do.
+        hint_mode: of the network; the compiled state is in the hidden channels, so any mode will do, unless the program
+            reads hints that are fed back.
         hint_repred: likewise.
         certify: "quick" checks 64 graphs, "full" all families at several sizes, "none" nothing.
     """
     _check_arguments(hidden, max_nodes, min_gap, dtype, margin, certify)
+    if program.heeded and hint_mode != FED_BACK:
+        raise NotExpressible(
+            f"Program {program.name!r} reads hints that are fed back ({', '.join(program.heeded)}), which a network of "
+            f"hint_mode={hint_mode!r} is not. Compile with hint_mode={FED_BACK!r}."
+        )
     numbers = Numbers(max_nodes, min_gap or 1 / max_nodes, dtype, margin or exact_margin(max_nodes, dtype))
     check_positions(numbers)
     plan, selects = _planned(program, numbers, layer_norm)
@@ -241,7 +255,7 @@ def _check_arguments(hidden: Any, max_nodes: Any, min_gap: Any, dtype: Any, marg
 
 def _planned(program: GraphProgram, numbers: Numbers, layer_norm: bool) -> tuple[Plan, tuple[Lowered, ...]]:
     """All forms of the program, and what its selects can tell apart."""
-    if len(program.selects) > 1 or program.lets or program.full:
+    if len(program.selects) > 1 or program.lets or program.full or program.heeded:
         return _several_steps(program, numbers, layer_norm)
     try:
         return _one_step(program, numbers, layer_norm)
@@ -269,6 +283,7 @@ def _several_steps(program: GraphProgram, numbers: Numbers, layer_norm: bool) ->
         micro_steps=circuit.micro_steps,
         full_adjacency=program.full,
         tells_apart=circuit.tells_apart,
+        heeded=program.heeded,
     )
     return plan, circuit.selects
 

@@ -22,6 +22,7 @@ REGISTRY = {
         "k_hop": "relaxation.k_hop",
         "minimum": "arrays.minimum",
         "mst_prim": "queues.mst_prim",
+        "strongly_connected_components": "depth_first.strongly_connected_components",
         "task_scheduling": "greedy.task_scheduling",
         "topological_sort": "depth_first.topological_sort",
         "widest_path": "relaxation.widest_path",
@@ -50,17 +51,16 @@ REGISTRY = {
 MISSING = {
     "would need": {
         "articulation_points": "dfs, the lowest discovery time below, and a count of children",
-        "bridges": "as articulation_points, and a mask on edges that is kept through hints fed back",
+        "bridges": "as articulation_points, and a mask on edges, both directions at once, through hints fed back",
         "dag_shortest_paths": "dfs, then offers along `back_edge`, which a receiver does not see: the token must "
         "collect them",
         "heapsort": "slots, a match of slot 2 i + 1",
         "kmp_matcher": "as naive_string_matcher, and a pointer that is followed",
-        "mst_kruskal": "the next edge by two selects; components by pointers; a mask on edges through hints fed back",
+        "mst_kruskal": "the next edge by two selects; components by pointers; a mask on edges, both directions at "
+        "once, through hints fed back",
         "naive_string_matcher": "three tokens; letters are compared class by class",
         "quickselect": "as quicksort, one segment",
         "quicksort": "slots and segment ends instead of a stack",
-        "strongly_connected_components": "two searches; the reversed graph is the other side of an edge, kept through "
-        "hints fed back",
     },
     "is not expressible": {
         "floyd_warshall": "the state is on edges, and its minimum is not linear in them",

@@ -1,7 +1,8 @@
 """Expressions of graph programs: frozen trees built by ordinary operators.
 
 `me` is the node that updates, `other` a neighbour it may select, `edge` the edge from me to other and `back_edge` the
-one from other to me; `graph` has what belongs to no node. Reading `me.dist` or `edge.A` makes a tree; so do
+one from other to me; `graph` has what belongs to no node. Of edges and the graph there are the inputs, and the hints
+that are fed back. Reading `me.dist` or `edge.A` makes a tree; so do
 + - * < & | ~, `when`, `minimum` and `maximum`. Equality of trees is structural, so a program can be compared and
 hashed; write `a.equals(b)` for the test inside one.
 """
@@ -217,6 +218,22 @@ class Classes(Expression):
         return f"classes({', '.join(map(str, self.parts))})"
 
 
+@dataclass(frozen=True)
+class Kept(Expression):
+    """What a hint on edges or on the graph shows that is its own memory: the network is fed what it showed before."""
+
+    start: Expression
+    then: Expression
+
+    def __str__(self) -> str:
+        return f"{self.start} at first, then {self.then}"
+
+
+def kept(start: Operand, then: Operand) -> Expression:
+    """A hint that starts so, and then becomes something of what it was: `edge.NAME` or `graph.NAME`."""
+    return Kept(lift(start), lift(then))
+
+
 def classes(*truths: Operand) -> Expression:
     """One class per truth value, in order."""
     return Classes(tuple(lift(truth) for truth in truths))
@@ -276,6 +293,13 @@ def conjuncts(expression: Expression) -> tuple[Expression, ...]:
     if isinstance(expression, And):
         return conjuncts(expression.left) + conjuncts(expression.right)
     return () if expression == Constant(1.0) else (expression,)
+
+
+def disjuncts(expression: Expression) -> tuple[Expression, ...]:
+    """The parts of a disjunction."""
+    if isinstance(expression, Or):
+        return disjuncts(expression.left) + disjuncts(expression.right)
+    return (expression,)
 
 
 class Place:

@@ -14,6 +14,9 @@ when a step changes nothing. `GraphProgram.interpret` is the meaning; everything
 A step may think in several stages. `lets` are values that it works out on the way; a select may read them, at me and at
 others, and lets read what selects found, so that one choice can depend on another. Where `full` holds, everybody is
 everybody's neighbour, and edges are read as `edge.adj`.
+
+Nodes have state; edges and the graph have none. But the benchmark's network is fed the hints of the frame before: a
+step may read a hint on the graph (`graph.phase`), and a hint may be its own memory, `kept(back_edge.adj, edge.A_t)`.
 """
 
 import math
@@ -26,6 +29,7 @@ from mechgap.programs.expressions import (
     Constant,
     Expression,
     IsMe,
+    Kept,
     Operand,
     Place,
     Read,
@@ -34,12 +38,13 @@ from mechgap.programs.expressions import (
     places,
     walk,
 )
-from mechgap.trace import Spec, Stage
+from mechgap.trace import Kind, Location, Spec, Stage
 
 if TYPE_CHECKING:
     from mechgap.programs.graph_interpreter import Interpretation
 
 ZERO, ALWAYS = Constant(0.0), Constant(1.0)
+FED = ("graph", "edge")  # where hints that are fed back can be read
 
 
 @dataclass(frozen=True)
@@ -206,7 +211,8 @@ class GraphProgram:
     Attributes:
         spec: the inputs, hints and outputs, as an algorithm of the benchmark has them.
         lets: values that are worked out anew in every step; the `init` of each says how.
-        weights: the range of each input scalar but the positions, name -> (low, high).
+        weights: the range of each input scalar but the positions, and of each number that a hint keeps, name -> (low,
+            high).
         full: selects look at all nodes, not only at neighbours.
         compared: the select whose attention is held against a trained network's; by default the first.
         undirected: the program is meant for symmetric graphs; `edge` and `back_edge` are then the same.
@@ -249,6 +255,22 @@ class GraphProgram:
         """The select of that name."""
         return next(s for s in self.selects if s.name == name)
 
+    @property
+    def memory(self) -> dict[Read, Kept]:
+        """The hints that are their own memory, by how they are read."""
+        hints = {v.name: v.location.value for v in self.spec.at(Stage.HINT)}
+        kept = {name: value for name, value in self.hints if isinstance(value, Kept) and name in hints}
+        return {Read(hints[name], name): value for name, value in kept.items()}
+
+    @property
+    def heeded(self) -> tuple[str, ...]:
+        """The hints that a network must be fed, in the order of the spec."""
+        steps = [*(v.init for v in self.lets), *(update for _, update in self.updates)]
+        steps += [part for select in self.selects for part in select.parts]
+        read = {part.name for step in steps for part in walk(step) if isinstance(part, Read) and part.place in FED}
+        named = read | {memory.name for memory in self.memory}
+        return tuple(name for name in self.spec.names(Stage.HINT) if name in named)
+
     def interpret(self, *, steps: int | None = None, **inputs: Any) -> "Interpretation":
         """Execute the program as it is written, in plain NumPy and float64.
 
@@ -283,7 +305,9 @@ def _problems(program: GraphProgram) -> Iterator[str]:
     nodes = {*names, *lets, "id", *(v.name for v in program.spec.at(Stage.INPUT) if v.location == "node")}
     edges = {v.name for v in program.spec.at(Stage.INPUT) if v.location == "edge"}
     numbers = {v.name for v in program.spec.at(Stage.INPUT) if v.location == "graph"}
-    whole = {"graph": numbers} if numbers else {}
+    given = {"graph": numbers} if numbers else {}
+    fed = {v.name for v in program.spec.at(Stage.HINT) if v.location == "graph" and v.kind in (Kind.MASK, Kind.SCALAR)}
+    whole = {"graph": numbers | fed} if numbers | fed else {}
     senders = {s.name: nodes | {"found"} for s in program.selects}
     known = {"me": nodes, **whole, **senders, **{f"{s.name}.edge": edges for s in program.selects}}
     own = [*names, *lets, *(s.name for s in program.selects)]
@@ -302,14 +326,15 @@ def _problems(program: GraphProgram) -> Iterator[str]:
     } & set(own)
     if taken:
         yield f"{', '.join(sorted(taken))}: that is the name of an input, or means something else."
-    first = {"me": nodes - set(names) - set(lets), **whole, **senders}
+    first = {"me": nodes - set(names) - set(lets), **given, **senders}
     for variable in program.state:
         yield from _unknown(variable.init, first, f"the start of {variable.name!r}")
         yield from _early(variable, program)
     if program.compared not in [s.name for s in program.selects]:
         yield f"compared names the select {program.compared!r}; there are {[s.name for s in program.selects]}."
     for select in (s for main in program.selects for s in (main, *main.idle)):
-        reads = {**known, "other": nodes, "edge": edges, "back_edge": edges}
+        fed_edges = {memory.name for memory in program.memory if memory.place == "edge"}
+        reads = {**known, "other": nodes, "edge": edges | fed_edges, "back_edge": edges}
         for part in (select.key, select.where):
             yield from _unknown(part, reads, f"select {select.name!r}")
         yield from _unknown(select.bound, known, f"the bound of select {select.name!r}")
@@ -319,12 +344,39 @@ def _problems(program: GraphProgram) -> Iterator[str]:
         yield f"updates must give each of {names} once; got {[k for k, _ in program.updates]}."
     for group, owner in ((program.updates, "update"), (program.hints, "hint"), (program.outputs, "output")):
         for name, value in group:
-            kept = {"me": nodes - set(lets)}
-            yield from _unknown(value, known if owner == "update" else kept, f"{owner} {name!r}")
+            shown = {"me": nodes - set(lets)}
+            for memory in program.memory if owner == "output" else ():
+                shown[memory.place] = shown.get(memory.place, set()) | {memory.name}
+            if owner == "hint" and isinstance(value, Kept) and name in program.spec.names(Stage.HINT):
+                at_first = {"me": nodes - set(names) - set(lets), "edge": edges, "back_edge": edges, **given}
+                yield from _memory_problems(program, name, value, shown["me"], at_first)
+            else:
+                yield from _unknown(value, known if owner == "update" else shown, f"{owner} {name!r}")
     for stage, given in ((Stage.HINT, program.hints), (Stage.OUTPUT, program.outputs)):
         if {k for k, _ in given} != set(program.spec.names(stage)):
             yield f"{stage}s must be {list(program.spec.names(stage))}; got {[k for k, _ in given]}."
     yield from _circles(program)
+
+
+def _memory_problems(
+    program: GraphProgram, name: str, value: Kept, nodes: set[str], at_first: dict[str, set[str]]
+) -> Iterator[str]:
+    """A hint can be memory where it is fed back as it is, and becomes something of itself and of nodes."""
+    variable = program.spec[name]
+    remembered = {Location.GRAPH: (Kind.MASK, Kind.SCALAR), Location.EDGE: (Kind.MASK,)}
+    if variable.kind not in remembered.get(variable.location, ()):
+        yield (
+            f"hint {name!r} is kept, but it is a {variable.kind} on the {variable.location}; truth values of edges, "
+            f"and truth values and numbers of the graph, can be. A node keeps what it knows in the state."
+        )
+        return
+    on_edge = variable.location == Location.EDGE
+    if on_edge and not program.full:
+        yield f"hint {name!r} is kept on edges, which joins nodes of which it is false, too: this needs full=True."
+    ends = {"me": nodes, "other": nodes} if on_edge else {"me": nodes}
+    start = at_first if on_edge else {k: x for k, x in at_first.items() if k in ("me", "graph")}
+    yield from _unknown(value.start, start, f"the start of hint {name!r}")
+    yield from _unknown(value.then, {**ends, variable.location.value: {name}}, f"hint {name!r}")
 
 
 def _early(variable: StateVariable, program: GraphProgram) -> Iterator[str]:
@@ -362,5 +414,7 @@ def _unknown(expression: Expression | None, known: dict[str, set[str]], where: s
             yield f"{where} reads '{part}', but only {sorted(known)} can be read there."
         elif isinstance(part, Read) and part.name not in known[part.place]:
             yield f"{where} reads '{part}', but {part.place} has only {sorted(known[part.place])}."
+        elif isinstance(part, Kept):
+            yield f"{where} is '{expression}', but only a hint as a whole can be kept."
         elif isinstance(part, IsMe) and part.select not in known:
             yield f"{where} asks '{part}', but there is no select {part.select!r}."

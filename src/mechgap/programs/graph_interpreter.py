@@ -14,6 +14,7 @@ from mechgap.programs.expressions import (
     Expression,
     Extreme,
     IsMe,
+    Kept,
     Less,
     Not,
     Or,
@@ -61,16 +62,18 @@ def interpret(program: GraphProgram, inputs: Mapping[str, Any], steps: int | Non
     batch, n = given["pos"].shape
     env = _environment(given)
     before = _Step(program, env, {})
-    state = {v.name: _typed(v, np.broadcast_to(_evaluate(v.init, before), (batch, n, 1))) for v in program.state}
-    frames, records, lengths = [state], [], np.ones(batch, int)
+    init = {v: np.broadcast_to(_evaluate(v.init, before), (batch, n, 1)) for v in program.state}
+    start = {f"me.{v.name}": _typed(v, x) for v, x in init.items()}
+    start |= {f"{read}": _kept(read, hint.start, before) for read, hint in program.memory.items()}
+    frames, records, lengths = [start], [], np.ones(batch, int)
     most = steps if steps is not None else (n + 2) ** 2
     while len(frames) < most:
-        state, record = _step(program, env, frames[-1])
-        changed = np.any([np.any(state[k] != frames[-1][k], axis=(1, 2)) for k in state], axis=0)
+        frame, record = _step(program, env, frames[-1])
+        changed = np.any([np.any(frame[k] != frames[-1][k], axis=(1, 2)) for k in frame], axis=0)
         if steps is None and not changed.any():
             break
         lengths = np.where(changed, len(frames) + 1, lengths)
-        frames.append(state)
+        frames.append(frame)
         records.append(record)
     if steps is None and len(frames) == most:
         raise ValueError(f"Program {program.name!r} does not settle within {most} steps on n = {n}; give steps=.")
@@ -90,8 +93,8 @@ def _environment(given: Values) -> Values:
 class _Step(dict):
     """Everything that can be read during a step, by place; what is not there yet is worked out when it is asked for."""
 
-    def __init__(self, program: GraphProgram, constant: Values, state: Values):
-        super().__init__(constant | {f"me.{name}": x for name, x in state.items()})
+    def __init__(self, program: GraphProgram, constant: Values, frame: Values):
+        super().__init__(constant | frame)
         self.selects = {select.name: select for select in program.selects}
         self.lets = {let.name: let for let in program.lets}
         self.program = program
@@ -112,6 +115,8 @@ class _Step(dict):
                 return np.swapaxes(self[f"me.{name}"], 1, 2)
             case "back_edge":
                 return np.swapaxes(self[f"edge.{name}"], 1, 2)
+            case "graph":  # a hint of the frame before, which is what its state shows
+                return _of_all(_evaluate(dict(self.program.hints)[name], self), self)
             case "me":
                 let = self.lets[name]
                 return _typed(let, np.broadcast_to(_evaluate(let.init, self), self["me.pos"].shape))
@@ -157,8 +162,8 @@ class _Step(dict):
         return np.take_along_axis(full, np.argmax(attention, axis=-1)[..., None], axis=-1)
 
 
-def _step(program: GraphProgram, constant: Values, state: Values) -> tuple[Values, dict[str, Any]]:
-    env = _Step(program, constant, state)
+def _step(program: GraphProgram, constant: Values, frame: Values) -> tuple[Values, dict[str, Any]]:
+    env = _Step(program, constant, frame)
     new = {name: _evaluate(update, env) for name, update in program.updates}
     records: list[dict[str, np.ndarray]] = []
     for select in program.selects:
@@ -166,12 +171,29 @@ def _step(program: GraphProgram, constant: Values, state: Values) -> tuple[Value
         elsewhere = {f"idle {other.name}": _choose(program, other, env)["attention"] for other in select.idle}
         busy = record["decisive"][..., None]
         records.append(record | {k: np.where(busy, record["attention"], x) for k, x in elsewhere.items()})
-    shape = next(iter(state.values())).shape
-    state = {v.name: _typed(v, np.broadcast_to(new[v.name], shape)) for v in program.state}
+    state = {f"me.{v.name}": _typed(v, np.broadcast_to(new[v.name], env["me.pos"].shape)) for v in program.state}
+    after = _Step(program, constant, frame | state)  # a memory becomes something of what it was and of the new state
+    memory = {f"{read}": _kept(read, hint.then, after) for read, hint in program.memory.items()}
     # A select without a choice of some name keeps its own α* there.
     keys = dict.fromkeys(key for r in records for key in r)
     stacked = {key: np.stack([r.get(key, r["attention"]) for r in records], axis=1) for key in keys}
-    return state, stacked | {"closest": env.closest, "marked": env.marked}
+    return state | memory, stacked | {"closest": env.closest, "marked": env.marked}
+
+
+def _kept(read: Read, expression: Expression, env: _Step) -> np.ndarray:
+    """A hint's memory: truth values of edges, [B, n, n], or one truth value or number of the graph, [B, 1, 1]."""
+    batch, n, _ = env["me.pos"].shape
+    value = _evaluate(expression, env)
+    value = np.broadcast_to(value, (batch, n, n)) if read.place == Location.EDGE else _of_all(value, env)
+    if env.program.spec[read.name].kind == Kind.MASK:
+        return value != 0
+    low, high = dict(env.program.weights).get(read.name, (-np.inf, np.inf))
+    return _inside(read.name, low, high, value.astype(float))
+
+
+def _of_all(value: np.ndarray, env: _Step) -> np.ndarray:
+    """What the graph shows of its nodes, [B, 1, 1]: all know it, or who knows it knows most."""
+    return np.broadcast_to(value, env["me.pos"].shape).max(1, keepdims=True)
 
 
 def _choose(program: GraphProgram, select: Select, env: _Step) -> dict[str, np.ndarray]:
@@ -275,14 +297,15 @@ def _typed(variable: Any, value: np.ndarray) -> np.ndarray:
         case Enum():
             return value.astype(int)
         case Real():
-            value = value.astype(float)
-            if np.any(value < variable.low) or np.any(value > variable.high):
-                worst = value[(value < variable.low) | (value > variable.high)].ravel()[0]
-                raise RangeError(
-                    f"{variable.name!r} is declared Real[{variable.low:g}, {variable.high:g}], but becomes {worst:.6g}."
-                )
-            return value
+            return _inside(variable.name, variable.low, variable.high, value.astype(float))
     raise TypeError(f"No such type: {variable!r}.")
+
+
+def _inside(name: str, low: float, high: float, value: np.ndarray) -> np.ndarray:
+    if np.any(value < low) or np.any(value > high):
+        worst = value[(value < low) | (value > high)].ravel()[0]
+        raise RangeError(f"{name!r} is declared Real[{low:g}, {high:g}], but becomes {worst:.6g}.")
+    return value
 
 
 def _record(
@@ -291,20 +314,22 @@ def _record(
     batch, n = given["pos"].shape
     inside = np.arange(len(frames))[:, None] < lengths
 
-    def shown(stage: Stage, pairs: Any, state: Values) -> Values:
-        here = _Step(program, env, state)
+    def shown(stage: Stage, pairs: Any, frame: Values) -> Values:
+        here = _Step(program, env, frame)
         values = {}
         for name, value in pairs:
-            variable, x = program.spec[name], _evaluate(value, here)
-            if variable.kind != Kind.CATEGORICAL:
+            variable = program.spec[name]
+            x = here[f"{variable.location}.{name}"] if isinstance(value, Kept) else _evaluate(value, here)
+            if variable.location == Location.GRAPH:
+                x = x.max(1) if variable.kind == Kind.CATEGORICAL else _of_all(x, here)[:, 0, 0]
+            elif variable.location == Location.NODE and variable.kind != Kind.CATEGORICAL:
                 x = np.broadcast_to(x, (batch, n, 1))[..., 0]
             if variable.kind == Kind.PERMUTATION_POINTER:
                 x = x[..., None] == np.arange(n)
-            x = x.max(1) if variable.location == Location.GRAPH else x  # all nodes know it, or who knows it knows most
             values[name] = x.astype(int if variable.kind == Kind.POINTER and stage == Stage.OUTPUT else float)
         return values
 
-    hints = [shown(Stage.HINT, program.hints, state) for state in frames]
+    hints = [shown(Stage.HINT, program.hints, frame) for frame in frames]
     stacked = {}
     for name in hints[0]:
         x = np.stack([h[name] for h in hints])

@@ -11,7 +11,7 @@ from mechgap.algorithms.families import draw_family
 from mechgap.compiler import compile as compile_program
 from mechgap.compiler.affine import Affine
 from mechgap.compiler.layout import lay_out
-from mechgap.compiler.readout import Classified, Pointer, Pooled
+from mechgap.compiler.readout import Classified, OnEdges, Pointer, Pooled
 from mechgap.compiler.readout import Linear as LinearReadout
 from mechgap.compiler.to_gatv2 import Compiled
 from mechgap.report.drawing import save_figure
@@ -113,14 +113,14 @@ def _attention(compiled: Compiled) -> Table:
 
 
 def _decoders(compiled: Compiled) -> Table:
-    table = _table("decoders", "shows", "logit", caption="Of node i; pointers of node i at node j.")
+    table = _table("decoders", "shows", "logit", caption="Of node i; pointers of node i at node j; other is j.")
     for name, readout in compiled.plan.readouts.items():
         match readout:
             case Pointer():
                 terms = list(_pointer_terms(readout))
             case Classified(forms):
                 terms = [_form(form) for form in forms]
-            case LinearReadout(form) | Pooled(form):
+            case LinearReadout(form) | Pooled(form) | OnEdges(form):
                 terms = [_form(form)]
         table.add_row(f"{name}\n[dim]{compiled.program.spec[name].kind}[/dim]", "\n".join(terms))
     return table

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from mechgap.compiler.emit import Emitter
-from mechgap.compiler.readout import Classified, Pointer
+from mechgap.compiler.readout import Classified, OnEdges, Pointer, Pooled
 from mechgap.compiler.to_gatv2 import Compiled
 from mechgap.report.drawing import ARROW, FILL, INK, matplotlib_figure
 from mechgap.trace import Location, Trace
@@ -91,7 +91,7 @@ def _all_panels(compiled: Compiled) -> Iterator[Panel]:
             continue
         weights = np.stack([np.asarray(compiled.network.encoders[name][0].weight)[0] for name in names], axis=1)
         yield Panel(f"encoders, {where}", tuple(names), tuple(names), weights[: len(names)])
-    yield from _decoder_panels(compiled, state, s)
+    yield from _decoder_panels(compiled, state, on_edges, of_graph)
 
 
 def _panel(title: str, layer: Any, rows: dict[int, str], columns: dict[int, str]) -> Panel:
@@ -104,8 +104,11 @@ def _panel(title: str, layer: Any, rows: dict[int, str], columns: dict[int, str]
     return Panel(f"{title}  ({shape})", tuple(rows.values()), tuple(names), values)
 
 
-def _decoder_panels(compiled: Compiled, state: dict[int, str], s: int) -> Iterator[Panel]:
+def _decoder_panels(
+    compiled: Compiled, state: dict[int, str], on_edges: dict[int, str], of_graph: dict[int, str]
+) -> Iterator[Panel]:
     """One panel per decoder layer; equal decoders are drawn once, hidden channels are those after the step."""
+    s = compiled.network.config.hidden
     after = {i if i < s else i + s: name for i, name in state.items()}
     same: dict[Any, list[str]] = {}
     for name, readout in compiled.plan.readouts.items():
@@ -117,6 +120,11 @@ def _decoder_panels(compiled: Compiled, state: dict[int, str], s: int) -> Iterat
             logits = len(readout.forms) if isinstance(readout, Classified) else 1
             names_of = {i: "logit" if logits == 1 else f"class {i}" for i in range(logits)}
             yield _panel(title, layers[0], names_of, after).cropped()
+            if isinstance(readout, Pooled) and of_graph:
+                yield _panel(f"{title}: the graph", layers[1], names_of, of_graph).cropped()
+            if isinstance(readout, OnEdges):
+                yield _panel(f"{title}: the other", layers[1], names_of, after).cropped()
+                yield _panel(f"{title}: the edge", layers[2], names_of, on_edges).cropped()
             continue
         terms = {i: f"max {i + 1}" for i in range(len(readout.terms))}
         yield _panel(f"{title}: mine", layers[0], terms, after).cropped()

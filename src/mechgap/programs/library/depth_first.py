@@ -1,8 +1,8 @@
 """Depth-first search: a token moves through the graph, down to white nodes and back along its stack."""
 
-from mechgap.algorithms.depth_first import TOPOLOGICAL_SORT_SPEC
+from mechgap.algorithms.depth_first import STRONGLY_CONNECTED_COMPONENTS_SPEC, TOPOLOGICAL_SORT_SPEC
 from mechgap.algorithms.graph_search import DFS_SPEC, TICK
-from mechgap.programs.expressions import Expression, classes, edge, me, other, when
+from mechgap.programs.expressions import Expression, back_edge, classes, edge, kept, me, other, when
 from mechgap.programs.graph import (
     ALWAYS,
     Bool,
@@ -18,6 +18,8 @@ from mechgap.programs.graph import (
 from mechgap.trace import Spec
 
 STARTS = me.id.equals(argmin("first", other.id).id)
+CHILD = argmin("child", other.id, where=other.white & edge.adj)
+LOWEST = argmin("lowest", other.id, where=other.white)
 
 
 def dfs(max_nodes: int = 1024) -> GraphProgram:
@@ -63,6 +65,51 @@ def topological_sort() -> GraphProgram:
     )
 
 
+def strongly_connected_components(max_nodes: int = 1024) -> GraphProgram:
+    """A search, and a second one against the edges, from the node that was left last on: its trees are the components.
+
+    A node sees its own side of an edge alone. So the other side is remembered where the benchmark shows it, in the hint
+    `A_t`, which is given in the first frame and fed back from then on.
+    """
+    time = Real("time", high=4 * TICK * max_nodes + TICK)
+    now = me.time + TICK
+    back_child = argmin("back_child", other.id, where=other.white & edge.A_t)
+    latest = argmax("latest", other.f, where=other.is_next)  # of equal ones nobody asks: they are not next
+    root = argmin("root", other.id, where=other.is_s)
+    return _search(
+        "strongly_connected_components",
+        STRONGLY_CONNECTED_COMPONENTS_SPEC,
+        entered=me.begins | (me.pushes & ~me.second),
+        state=(Node("component"), Real("d", high=time.high), Real("f", high=time.high), time, Bool("second")),
+        selects=(back_child, latest, root),
+        lets=(
+            Bool("turns", me.begins & ~LOWEST.found),  # all are black for the first time
+            Bool("is_next", me.turns | (me.second & me.white)),
+        ),
+        child=when(me.second, back_child.id, CHILD.id),
+        has_child=when(me.second, back_child.found, CHILD.found),
+        root=when(me.second | me.turns, latest.id, LOWEST.id),
+        has_root=LOWEST.found | ~me.second,
+        updates={
+            "component": when(me.second & me.is_at & ~me.done, root.id, me.component),
+            "d": when(me.is_found, now, me.d),
+            "f": when(me.is_left, now, me.f),
+            "time": me.time + TICK * me.entered + TICK * me.pops,
+            "second": me.second | me.turns,
+            "black": (me.black & ~me.turns) | me.is_left,
+        },
+        hints={
+            "scc_id_h": me.component,
+            "A_t": kept(back_edge.adj, edge.A_t),
+            "d": me.d,
+            "f": me.f,
+            "time": me.time,
+            "phase": me.second,
+        },
+        outputs={"scc_id": me.component},
+    )
+
+
 def _search(
     name: str,
     spec: Spec,
@@ -72,8 +119,13 @@ def _search(
     hints: dict[str, Expression],
     outputs: dict[str, Expression],
     selects: tuple[Select, ...] = (),
+    lets: tuple[StateVariable, ...] = (),
+    child: Expression = CHILD.id,
+    has_child: Expression = CHILD.found,
+    root: Expression = LOWEST.id,
+    has_root: Expression = LOWEST.found,
 ) -> GraphProgram:
-    """A search, and what else is kept and shown of it.
+    """A search, and what else is kept and shown of it; whom it goes on to, and where the next tree begins.
 
     Every frame does one of four things to the top of the stack: a new root begins, a node is discovered, a white
     neighbour is pushed, or the top is popped. All nodes know what is done, because all listen to the token, the top.
@@ -81,8 +133,6 @@ def _search(
     first = argmin("first", other.id)
     last = argmax("last", other.id)
     token = argmin("token", other.id, where=other.top)
-    lowest = argmin("lowest", other.id, where=other.white)
-    child = argmin("child", other.id, where=other.white & edge.adj)
     scan = match("scan", other.id.equals(me.at))
     return GraphProgram(
         name=name,
@@ -99,23 +149,24 @@ def _search(
             Node("s_prev"),
             *state,
         ),
-        selects=(child, first, last, token, lowest, scan, *selects),
+        selects=(CHILD, first, last, token, LOWEST, scan, *selects),
         lets=(
             Bool("white", ~me.grey & ~me.black),
-            Node("to", child.id),
-            Bool("has_white", child.found),
+            Node("to", child),
+            Bool("has_white", has_child),
             Node("at", when(me.popped, token.s_prev, token.id)),  # where the search goes on
             Bool("done", me.popped & token.is_s),  # with this tree
             Bool("is_at", me.id.equals(me.at)),
-            Bool("begins", ~me.entered & me.done & lowest.found),
+            Bool("begins", ~me.entered & me.done & has_root),
             Bool("pushes", ~me.entered & ~me.done & scan.has_white),
             Bool("pops", ~me.entered & ~me.done & ~scan.has_white),
-            Bool("ends", ~me.entered & me.done & ~lowest.found),
+            Bool("ends", ~me.entered & me.done & ~has_root),
             Bool("is_found", me.entered & me.top),
-            Bool("is_root", me.begins & me.id.equals(lowest.id)),
+            Bool("is_root", me.begins & me.id.equals(root)),
             Bool("is_parent", me.pushes & me.is_at),
             Bool("is_child", me.pushes & me.id.equals(scan.to)),
             Bool("is_left", me.pops & me.is_at),
+            *lets,
         ),
         updates={
             "top": me.is_root | me.is_child | me.is_left | (me.top & (me.entered | me.ends)),
