@@ -206,12 +206,18 @@ def test_a_student_is_compared_with_the_seed_that_taught_it(tmp_path: Path) -> N
     worse = {n: [{**row, "clrs": row["clrs"] - 0.4} for row in some] for n, some in first["by_size"].items()}
     about["metrics"]["scores"]["models"]["as trained"] = [first, *({**other, "by_size": worse} for other in others)]
     path.write_text(json.dumps(about))
-    (line,) = [
-        line
-        for line in transnar_table("transnar-distillation", tmp_path).lines
-        if line.label == "student above its teacher, CLRS, n = 10"
-    ]
-    assert line.ours == "+0.0"
+
+    def said_of(who: str) -> list[str]:
+        lines = transnar_table("transnar-distillation", tmp_path).lines
+        return [line.ours for line in lines if line.label == f"student above {who}, CLRS, n = 10"]
+
+    assert said_of("its teacher") == ["+0.0"]
+    student = tmp_path / "transnar" / "student.json"
+    taught = json.loads(student.read_text())
+    for own, told, who in (("a1", "a1", "its teacher"), ("a1", "b2", "another TransNAR")):
+        path.write_text(json.dumps({**about, "manifest": {**about["manifest"], "fingerprints": [own]}}))
+        student.write_text(json.dumps({**taught, "manifest": {**taught["manifest"], "taught_by": told}}))
+        assert said_of(who) == ["+0.0"]
 
 
 def test_gains_are_of_algorithms_that_both_know(tmp_path: Path) -> None:
@@ -234,6 +240,7 @@ def test_an_item_is_run_summed_up_and_shown(tmp_path: Path) -> None:
     found = read_summary(tmp_path / "results" / "transnar")
     assert list(found) == ["transformer", "transnar", "student", "student_of_right_answers"]
     assert found["student"]["teacher"] == "transnar"
+    assert found["student"]["manifest"]["taught_by"] == found["transnar"]["manifest"]["fingerprints"][0]
     assert set(found["student"]["metrics"]["teacher_right"]) == {"5"}
     assert set(verdicts("distillation", tmp_path / "results").values()) >= {"shown: within two standard errors"}
     assert transnar_table("transnar-growing", tmp_path / "results").details

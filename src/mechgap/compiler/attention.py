@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from mechgap.compiler.affine import Affine, Feature
 from mechgap.compiler.constants import Numbers
 from mechgap.compiler.errors import NotExpressible, PrecisionError
-from mechgap.compiler.layout import Reader, Relaxation, interval, value_range
+from mechgap.compiler.layout import Reader, Relaxation, interval, is_truth, value_range
 from mechgap.programs.expressions import Extreme, Not, Read, conjuncts, walk
-from mechgap.programs.graph import Bool, GraphProgram, Node, Real, Select, SelectKind
-from mechgap.trace import Kind, Stage
+from mechgap.programs.graph import GraphProgram, Node, Real, Select, SelectKind
 
 LEAK = 0.01  # of the network's leaky ReLU; as a head weight it cancels the leak of a mirrored channel exactly
 
@@ -213,7 +212,7 @@ def _failures(select: Select, reader: Reader) -> Affine:
     failures = Affine(constant=1.0) - Affine({Feature("edge", "adj"): 1.0})
     for literal in conjuncts(select.where):
         read = literal.inner if isinstance(literal, Not) else literal
-        if not isinstance(read, Read) or not _is_truth(reader.program, read.name):
+        if not isinstance(read, Read) or not is_truth(reader.program, read):
             raise NotExpressible(
                 f"'{literal}' in the where of {select.name!r}: only truth values joined by & can close a select; "
                 f"keep the comparison in a Bool variable."
@@ -221,15 +220,6 @@ def _failures(select: Select, reader: Reader) -> Affine:
         value = reader.lower(read)
         failures = failures + (value if isinstance(literal, Not) else Affine(constant=1.0) - value)
     return failures
-
-
-def _is_truth(program: GraphProgram, name: str) -> bool:
-    """Whether a name is that of a truth value: a Bool variable, or a mask among the inputs."""
-    state = next((v for v in program.state if v.name == name), None)
-    if state is not None:
-        return isinstance(state, Bool)
-    masks = (Kind.MASK, Kind.MASK_ONE)
-    return any(v.name == name and v.kind in masks for v in program.spec.at(Stage.INPUT))
 
 
 def _precision_of_key(

@@ -285,7 +285,7 @@ def _batches(compiled: "Compiled", level: str) -> Iterator[tuple[tuple[str, ...]
         batch = {k: np.concatenate([part[k] for part in parts])[:QUICK_GRAPHS] for k in parts[0]}
         yield families, n, batch
         return
-    for n in sorted({min(size, most) for size in FULL_NODES}):
+    for n in sorted({max(min(size, most), compiled.least_nodes) for size in FULL_NODES}):
         for i, family in enumerate(families):
             yield (family,), n, drawn(family, n, FULL_GRAPHS, 1000 * n + i)
 
@@ -317,7 +317,8 @@ def _reference_differences(compiled: "Compiled", meant: Interpretation) -> int:
 
 def _tolerance(compiled: "Compiled") -> float:
     """What a scalar may be off by: rounding, per declared range; a layer norm adds its noise."""
-    spans = [high - low for low, high in (_range(v) for v in compiled.program.state)]
+    kept = [span for name, span in compiled.program.weights if name in compiled.program.spec.names(Stage.HINT)]
+    spans = [high - low for low, high in (*(_range(v) for v in compiled.program.state), *kept)]
     numbers = compiled.numbers
     return (16 * numbers.roundoff + 0.8 * numbers.layer_norm_noise) * max(spans, default=1.0)
 
@@ -329,12 +330,19 @@ def _range(variable: Any) -> tuple[float, float]:
 def _domain(compiled: "Compiled") -> dict[str, Any]:
     numbers, selects = compiled.numbers, compiled.selects
     ranges = [str(v).split(" = ")[0] for v in compiled.program.state if hasattr(v, "high")]
+    ranges += [
+        f"{read}: Real[{low:g}, {high:g}]"
+        for read in compiled.program.memory
+        for name, (low, high) in compiled.program.weights
+        if name == read.name
+    ]
+    least = "up to" if compiled.least_nodes == 1 else f"{compiled.least_nodes} to"
     names = [select.name for select in compiled.program.selects]
     keys = {name: s.resolution for name, s in zip(names, selects, strict=True) if not s.node_key}
     kind = _apart({**keys, **compiled.plan.tells_apart})
     resolved = all(s.resolves_ties for s in selects)
     return {
-        "nodes": f"up to {numbers.max_nodes}, positions at least {numbers.min_gap:.3g} apart",
+        "nodes": f"{least} {numbers.max_nodes}, positions at least {numbers.min_gap:.3g} apart",
         "choices": f"{kind}; ties {'go to the lowest node' if resolved else 'are outside the domain'}",
         **({"ranges": "; ".join(ranges)} if ranges else {}),
         "machine": _machine(compiled),

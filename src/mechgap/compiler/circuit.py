@@ -33,7 +33,7 @@ from mechgap.compiler.attention import (
 )
 from mechgap.compiler.constants import Numbers
 from mechgap.compiler.errors import NotExpressible, PrecisionError
-from mechgap.compiler.layout import SENDER, Storage, channel, interval, value_range
+from mechgap.compiler.layout import SENDER, Register, Storage, channel, interval, is_truth, value_range
 from mechgap.programs.expressions import (
     And,
     Constant,
@@ -57,7 +57,6 @@ from mechgap.programs.expressions import (
     walk,
 )
 from mechgap.programs.graph import FED, Bool, Enum, GraphProgram, Node, Real, Select, SelectKind, argmax, argmin
-from mechgap.trace import Kind, Stage
 
 ME, OTHER, EDGE, GRAPH = "me", "other", "edge", "graph"
 NODE, NUMBER, TRUTH = "node", "number", "truth value"
@@ -91,11 +90,6 @@ class Settled:
 NOTHING, ONE = Settled(Affine()), Settled(Affine(constant=1.0))
 
 
-@dataclass(frozen=True)
-class Register(Storage):
-    """A variable kept from frame to frame."""
-
-
 class Circuit:
     """Lowers a program; afterwards `channels` and `selects` hold the whole network.
 
@@ -116,8 +110,6 @@ class Circuit:
         self._numbers: dict[Expression, Settled] = {}
         self._truths: dict[Expression, Settled] = {}
         self._lowered: dict[str, Lowered] = {}
-        given = (*program.spec.at(Stage.INPUT), *(program.spec[name] for name in program.heeded))
-        self._given = {v.name: v for v in given}
         self._registers = {v.name: v for v in program.state}
         self._lets = {v.name: v for v in program.lets}
         self._ends = self._first_and_last()
@@ -198,6 +190,8 @@ class Circuit:
                 let = self._lets[name]
                 return self.truth(let.init) if isinstance(let, Bool) else self.number(let.init)
             return Settled(Affine({Feature(ME, "pos" if name == "id" else name): 1.0}))
+        if place == GRAPH and is_truth(self.program, Read(place, name)):
+            return self.truth(Read(place, name))
         if place == GRAPH:
             raise NotExpressible(
                 f"'graph.{name}' is heard by no node, since what belongs to the graph only enters attention: compare "
@@ -319,9 +313,9 @@ class Circuit:
                 return ONE - self.truth(Read(select, "found"))
             case Read(place, "found"):
                 return self._found(self._selects[place])
-            case Read("graph", _) if self._is_truth(expression):  # 0 or 1, as what is fed back is decided
+            case Read("graph", _) if is_truth(self.program, expression):  # 0 or 1, as what is fed back is decided
                 return self._less_in_attention(Constant(0.5), expression, 0.5, f"{expression}")
-            case Read(place, name) if self._is_truth(expression):
+            case Read(place, name) if is_truth(self.program, expression):
                 return self._read(place, name)
         raise NotExpressible(f"'{expression}' stands where a truth value is needed.")
 
@@ -368,6 +362,11 @@ class Circuit:
 
         Of a single node attention is always 1, so that it cannot hear the graph: there have to be two.
         """
+        if not self.program.full:
+            raise NotExpressible(
+                f"'{name}': what belongs to the graph is heard by looking to the first or to the last of all nodes, of "
+                f"which a node must see both: this needs full=True."
+            )
         # 2 m on either side of gap/2; rounding, of about slope, takes less than m
         slope = 4 * self.numbers.margin / gap
         (low, high), (least, most) = interval(a, self.program), interval(b, self.program)
@@ -402,7 +401,11 @@ class Circuit:
             return self.numbers.min_gap
         (low, high), (least, most) = interval(a, self.program), interval(b, self.program)
         span = max(high, most) - min(low, least) or 1.0
-        reads = {part.name for side in (a, b) for part in walk(side) if isinstance(part, Read)}
+        hints = dict(self.program.hints)
+        parts = [part for side in (a, b) for part in walk(side) if isinstance(part, Read)]
+        behind = [part for part in parts if part.place in FED and part.name in hints]  # what is shown there
+        parts += [part for read in behind for part in walk(hints[read.name]) if isinstance(part, Read)]
+        reads = {part.name for part in parts if part.place not in FED}
         values = [v for v in (*self.program.state, *self.program.lets) if isinstance(v, Real) and v.name in reads]
         finest = self.numbers.finest(span, 32.0)
         found = min((v.resolution or finest for v in values), default=finest)
@@ -446,7 +449,8 @@ class Circuit:
                 variable = self.program.variable(name)
                 if variable is not None and place not in FED:
                     return KINDS[type(variable)]
-                return NODE if name == "id" else TRUTH if name == "found" or self._is_truth(expression) else NUMBER
+                truth = name == "found" or is_truth(self.program, expression)
+                return NODE if name == "id" else TRUTH if truth else NUMBER
             case Sum() | Scaled() | Product():
                 if any(self._kind(part) == NODE for part in children(expression)):
                     raise NotExpressible(f"'{expression}' calculates with a node, which is known only by its position.")
@@ -459,12 +463,6 @@ class Circuit:
                     )
                 return next(kind for kind in (NODE, NUMBER, TRUTH) if kind in kinds)
         return TRUTH
-
-    def _is_truth(self, read: Read) -> bool:
-        variable = self.program.variable(read.name)
-        if variable is not None and read.place not in FED:
-            return isinstance(variable, Bool)
-        return read.name in self._given and self._given[read.name].kind in (Kind.MASK, Kind.MASK_ONE)
 
     def _is_node(self, expression: Expression) -> bool:
         return self._kind(expression) == NODE

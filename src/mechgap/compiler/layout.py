@@ -35,7 +35,7 @@ from mechgap.programs.expressions import (
     walk,
 )
 from mechgap.programs.graph import FED, Bool, Enum, GraphProgram, Node, Real, Select, SelectKind, StateVariable
-from mechgap.trace import Kind
+from mechgap.trace import Kind, Stage
 
 SENDER, SENDER_EDGE = "sender", "sender_edge"  # the places of what a node hears
 
@@ -51,6 +51,11 @@ class Storage:
     def readable(self) -> bool:
         """Whether the value is linear in the channels, in every frame."""
         return True
+
+
+@dataclass(frozen=True)
+class Register(Storage):
+    """A variable of a circuit, kept from frame to frame: new + old, of which old is 0 at the end of a frame."""
 
 
 @dataclass(frozen=True)
@@ -272,15 +277,24 @@ def _declared(program: GraphProgram, place: str, name: str) -> tuple[float, floa
     variable = program.variable(name) if place not in FED else None
     if variable is not None:
         return value_range(variable)
-    if name in weights:
-        return weights[name]
     if place in FED and name in hints and not isinstance(hints[name], Kept):
         return interval(hints[name], program)
+    if name in weights:
+        return weights[name]
     if name not in ("id", "pos", "found") and program.spec[name].kind == Kind.SCALAR:
         raise NotExpressible(
             f"'{place}.{name}' is read, but its range is not declared. Add weights={{'{name}': (low, high)}}."
         )
     return 0.0, 1.0
+
+
+def is_truth(program: GraphProgram, read: Read) -> bool:
+    """Whether a read is of a truth value: a Bool variable, or a mask among the inputs or the hints that are fed."""
+    variable = program.variable(read.name) if read.place not in FED else None
+    if variable is not None:
+        return isinstance(variable, Bool)
+    given = (*program.spec.at(Stage.INPUT), *(program.spec[name] for name in program.heeded if read.place in FED))
+    return any(v.name == read.name and v.kind in (Kind.MASK, Kind.MASK_ONE) for v in given)
 
 
 def _check_arithmetic(program: GraphProgram, select: Select) -> None:

@@ -7,7 +7,7 @@ from mechgap.compiler.affine import Affine
 from mechgap.compiler.attention import position
 from mechgap.compiler.constants import Numbers
 from mechgap.compiler.errors import NotExpressible
-from mechgap.compiler.layout import LatestWrite, Storage, channel
+from mechgap.compiler.layout import LatestWrite, Register, Storage, channel, is_truth
 from mechgap.programs.expressions import (
     Classes,
     Constant,
@@ -42,6 +42,7 @@ class Shows(Protocol):
 
 
 SHARP = 64.0  # logits of ±32: a sigmoid that is 0 or 1 to float32
+SHARPER = 128.0  # of what is fed back: one that is so to float64, since logits of attention are some 1e16 steep there
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,11 @@ def lower_readout(variable: Variable, value: Expression, reader: "Shows", number
     value = value.then if isinstance(value, Kept) else value
     match variable.location, variable.kind:
         case Location.GRAPH, Kind.SCALAR:
-            return Pooled(reader.lower(value))
+            return Pooled(_largest(variable, value, reader))
         case Location.GRAPH, Kind.MASK:
-            return Pooled(SHARP * (_some(variable, value, reader) - 0.5))
+            return Pooled(SHARPER * (_some(variable, value, reader) - 0.5))
         case Location.EDGE, Kind.MASK:
-            return OnEdges(SHARP * (_raised(variable, value, reader) - 0.5))
+            return OnEdges(SHARPER * (_raised(variable, value, reader) - 0.5))
     if variable.location != Location.NODE:
         raise NotExpressible(
             f"'{variable}': only values on nodes, truth values and numbers of the graph, and truth values of edges can "
@@ -126,13 +127,33 @@ def _truth(value: Expression, reader: "Shows") -> Affine:
     return (1 / step) * (reader.lower(value.right) - reader.lower(value.left))
 
 
+def _largest(variable: Variable, value: Expression, reader: "Shows") -> Affine:
+    """A number of the graph: the maximum is taken channel by channel, so that nodes may add one value, and no more."""
+    form = reader.lower(value)
+    mine = {part for part in walk(value) if isinstance(part, Read) and part.place == "me"}
+    falls = any(feature.place == "me" and factor < 0 for feature, factor in form.terms.items())
+    if len(mine) > 1 or falls or not all(_at_one_place(read, reader) for read in mine):
+        raise NotExpressible(
+            f"'{variable}' = '{value}': the graph shows the largest of what its nodes hold, channel by channel, so "
+            f"that a number of it is one variable times a number above 0, and what it was before; keep the rest in a "
+            f"variable."
+        )
+    return form
+
+
+def _at_one_place(read: Read, reader: "Shows") -> bool:
+    """Whether a value lies in one channel at the end of a frame, of which a maximum over nodes is the value's."""
+    return read.name not in reader.storages or isinstance(reader.storages[read.name], Register)
+
+
 def _some(variable: Variable, value: Expression, reader: "Shows") -> Affine:
     """A form above 1/2 where some part of a disjunction holds at some node; a maximum over nodes adds up to that."""
     parts = disjuncts(value)
-    if not all(isinstance(part, Read) for part in parts):
+    known = [isinstance(part, Read) and is_truth(reader.program, part) for part in parts]
+    if not all(known) or not all(_at_one_place(part, reader) for part in parts if isinstance(part, Read)):
         raise NotExpressible(
             f"'{variable}' = '{value}': the graph shows the largest of what its nodes hold, so that a truth value of "
-            f"it is a variable, or several joined by |; keep anything else in a Bool variable."
+            f"it is a Bool variable, or several joined by |; keep anything else in one."
         )
     return sum((reader.lower(part) for part in parts), Affine())
 
@@ -142,11 +163,13 @@ def _raised(variable: Variable, value: Expression, reader: "Shows") -> Affine:
     edges = [part for part in disjuncts(value) if isinstance(part, Read) and part.place == Location.EDGE]
     raising = [part for part in disjuncts(value) if part not in edges]
     literals = [x for part in raising for x in conjuncts(part)]
-    plain = all(isinstance(x.inner if isinstance(x, Not) else x, Read) for x in literals)
-    if len(raising) > 1 or not plain:
+    asked = [*edges, *(x.inner if isinstance(x, Not) else x for x in literals)]
+    plain = all(isinstance(x, Read) and is_truth(reader.program, x) for x in asked)
+    if len(raising) > 1 or (raising and not literals) or not plain:
         raise NotExpressible(
             f"'{variable}' = '{value}': an edge adds up what its two ends show, which says that all of some truth "
-            f"values hold, or that it was so before: edge.{variable.name} | (me.a & other.b), and no more."
+            f"values hold, or that it was so before: edge.{variable.name} | (me.a & other.b), with Bool variables a "
+            f"and b, and no more."
         )
     count = max(1, len(literals))
     known = [reader.lower(edge) for edge in edges]

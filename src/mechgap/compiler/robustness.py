@@ -127,7 +127,8 @@ def shaken(network: Any, scale: Any, kind: str, *, key: PRNGKeyArray) -> Any:
 
 
 def _meaning(compiled: "Compiled", nodes: int, graphs: int) -> Interpretation:
-    drawn = draw_family(FAMILY, nodes, graphs, SEED, weighted=bool(compiled.program.weights))
+    kind = {"weighted": "A" in dict(compiled.program.weights), "directed": not compiled.program.undirected}
+    drawn = draw_family(FAMILY, nodes, graphs, SEED, **kind)
     names = compiled.program.spec.names(Stage.INPUT)
     given: dict[str, Any] = {name: x for name, x in drawn.items() if name in names}
     return compiled.program.interpret(**given)

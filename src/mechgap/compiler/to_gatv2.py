@@ -115,6 +115,15 @@ class Compiled:
         """Which select is held against trained networks."""
         return [select.name for select in self.program.selects].index(self.program.compared)
 
+    @property
+    def _heard_of_the_graph(self) -> list[str]:
+        return [name for name in self.program.heard if self.program.spec[name].location == Location.GRAPH]
+
+    @property
+    def least_nodes(self) -> int:
+        """Of graphs that the network is for."""
+        return 2 if self._heard_of_the_graph else 1
+
     def check_domain(self, inputs: dict[str, np.ndarray]) -> None:
         """Refuse inputs that the weights were not built for."""
         n, least = inputs["pos"].shape[-1], self.numbers.min_gap
@@ -123,11 +132,10 @@ class Compiled:
                 f"This network is compiled for up to {self.numbers.max_nodes} nodes; got {n}. "
                 f"Compile with max_nodes={n}."
             )
-        heard = [name for name in self.program.heeded if self.program.spec[name].location == Location.GRAPH]
-        if n == 1 and heard:
+        if n < self.least_nodes:
             raise DomainError(
-                f"Program {self.program.name!r} hears {', '.join(heard)} of the graph by where its nodes look, and a "
-                f"single node has no choice. Give two nodes or more, or keep it in a variable of the nodes."
+                f"Program {self.program.name!r} hears {', '.join(self._heard_of_the_graph)} of the graph by where its "
+                f"nodes look, and a single node has no choice. Give two nodes or more, or keep it in a variable."
             )
         if inputs["pos"].min() < 0 or inputs["pos"].max() > 1:
             outside = inputs["pos"][(inputs["pos"] < 0) | (inputs["pos"] > 1)].ravel()[0]

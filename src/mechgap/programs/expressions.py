@@ -2,9 +2,8 @@
 
 `me` is the node that updates, `other` a neighbour it may select, `edge` the edge from me to other and `back_edge` the
 one from other to me; `graph` has what belongs to no node. Of edges and the graph there are the inputs, and the hints
-that are fed back. Reading `me.dist` or `edge.A` makes a tree; so do
-+ - * < & | ~, `when`, `minimum` and `maximum`. Equality of trees is structural, so a program can be compared and
-hashed; write `a.equals(b)` for the test inside one.
+that are fed back. Reading `me.dist` or `edge.A` makes a tree; so do + - * < & | ~, `when`, `minimum` and `maximum`.
+Equality of trees is structural, so a program can be compared and hashed; write `a.equals(b)` for the test inside one.
 """
 
 from dataclasses import dataclass, fields

@@ -263,12 +263,17 @@ class GraphProgram:
         return {Read(hints[name], name): value for name, value in kept.items()}
 
     @property
-    def heeded(self) -> tuple[str, ...]:
-        """The hints that a network must be fed, in the order of the spec."""
+    def heard(self) -> tuple[str, ...]:
+        """The hints that steps read, in the order of the spec."""
         steps = [*(v.init for v in self.lets), *(update for _, update in self.updates)]
         steps += [part for select in self.selects for part in select.parts]
         read = {part.name for step in steps for part in walk(step) if isinstance(part, Read) and part.place in FED}
-        named = read | {memory.name for memory in self.memory}
+        return tuple(name for name in self.spec.names(Stage.HINT) if name in read)
+
+    @property
+    def heeded(self) -> tuple[str, ...]:
+        """The hints that a network must be fed: those that steps read, and those that are made of what they were."""
+        named = {*self.heard, *(read.name for read, hint in self.memory.items() if read in walk(hint.then))}
         return tuple(name for name in self.spec.names(Stage.HINT) if name in named)
 
     def interpret(self, *, steps: int | None = None, **inputs: Any) -> "Interpretation":
@@ -306,7 +311,8 @@ def _problems(program: GraphProgram) -> Iterator[str]:
     edges = {v.name for v in program.spec.at(Stage.INPUT) if v.location == "edge"}
     numbers = {v.name for v in program.spec.at(Stage.INPUT) if v.location == "graph"}
     given = {"graph": numbers} if numbers else {}
-    fed = {v.name for v in program.spec.at(Stage.HINT) if v.location == "graph" and v.kind in (Kind.MASK, Kind.SCALAR)}
+    whole_hints = [v for v in program.spec.at(Stage.HINT) if v.location == "graph" and v.name not in ("id", "found")]
+    fed = {v.name for v in whole_hints if v.kind in (Kind.MASK, Kind.SCALAR)}
     whole = {"graph": numbers | fed} if numbers | fed else {}
     senders = {s.name: nodes | {"found"} for s in program.selects}
     known = {"me": nodes, **whole, **senders, **{f"{s.name}.edge": edges for s in program.selects}}
@@ -344,12 +350,20 @@ def _problems(program: GraphProgram) -> Iterator[str]:
         yield f"updates must give each of {names} once; got {[k for k, _ in program.updates]}."
     for group, owner in ((program.updates, "update"), (program.hints, "hint"), (program.outputs, "output")):
         for name, value in group:
-            shown = {"me": nodes - set(lets)}
-            for memory in program.memory if owner == "output" else ():
-                shown[memory.place] = shown.get(memory.place, set()) | {memory.name}
-            if owner == "hint" and isinstance(value, Kept) and name in program.spec.names(Stage.HINT):
+            known_after = nodes - set(lets)
+            target = next((v for v in program.spec if v.name == name), None)
+            on_edge = owner != "update" and target is not None and target.location == Location.EDGE
+            shown = {"me": known_after} | ({"other": known_after, "edge": edges} if on_edge else {})
+            if owner == "hint" and isinstance(value, Kept) and target is not None:
                 at_first = {"me": nodes - set(names) - set(lets), "edge": edges, "back_edge": edges, **given}
-                yield from _memory_problems(program, name, value, shown["me"], at_first)
+                yield from _memory_problems(program, name, value, known_after, at_first)
+            elif owner == "output" and value in program.memory and target is not None:
+                hint = program.spec[value.name]
+                if (hint.location, hint.kind) != (target.location, target.kind):
+                    yield (
+                        f"output {name!r} is a {target.kind} on the {target.location}, and '{value}', which it "
+                        f"shows, a {hint.kind} on the {hint.location}; a memory is shown as it is."
+                    )
             else:
                 yield from _unknown(value, known if owner == "update" else shown, f"{owner} {name!r}")
     for stage, given in ((Stage.HINT, program.hints), (Stage.OUTPUT, program.outputs)):
@@ -392,7 +406,7 @@ def _behind(
     """All variables, lets and selects that expressions depend on, also through others."""
     inside = {v.name: (v.init,) for v in program.lets} | {s.name: s.parts for s in program.selects}
     parts = [part for expression in expressions for part in walk(expression)]
-    named = {p.name for p in parts if isinstance(p, Read)} | {
+    named = {p.name for p in parts if isinstance(p, Read) and p.place not in FED} | {
         place.removesuffix(".edge") for expression in expressions for place in places(expression)
     }
     found = named & ({v.name for v in program.state} | set(inside))

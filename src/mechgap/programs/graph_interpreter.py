@@ -188,7 +188,8 @@ def _kept(read: Read, expression: Expression, env: _Step) -> np.ndarray:
     if env.program.spec[read.name].kind == Kind.MASK:
         return value != 0
     low, high = dict(env.program.weights).get(read.name, (-np.inf, np.inf))
-    return _inside(read.name, low, high, value.astype(float))
+    hint = f"weights={{{read.name!r}: (low, high)}}"
+    return _inside(read.name, low, high, value.astype(float), f" Declare a larger range: {hint}.")
 
 
 def _of_all(value: np.ndarray, env: _Step) -> np.ndarray:
@@ -301,10 +302,10 @@ def _typed(variable: Any, value: np.ndarray) -> np.ndarray:
     raise TypeError(f"No such type: {variable!r}.")
 
 
-def _inside(name: str, low: float, high: float, value: np.ndarray) -> np.ndarray:
+def _inside(name: str, low: float, high: float, value: np.ndarray, advice: str = "") -> np.ndarray:
     if np.any(value < low) or np.any(value > high):
         worst = value[(value < low) | (value > high)].ravel()[0]
-        raise RangeError(f"{name!r} is declared Real[{low:g}, {high:g}], but becomes {worst:.6g}.")
+        raise RangeError(f"{name!r} is declared Real[{low:g}, {high:g}], but becomes {worst:.6g}.{advice}")
     return value
 
 
@@ -322,7 +323,9 @@ def _record(
             x = here[f"{variable.location}.{name}"] if isinstance(value, Kept) else _evaluate(value, here)
             if variable.location == Location.GRAPH:
                 x = x.max(1) if variable.kind == Kind.CATEGORICAL else _of_all(x, here)[:, 0, 0]
-            elif variable.location == Location.NODE and variable.kind != Kind.CATEGORICAL:
+            elif variable.location == Location.EDGE:
+                x = np.broadcast_to(x, (batch, n, n))
+            elif variable.kind != Kind.CATEGORICAL:
                 x = np.broadcast_to(x, (batch, n, 1))[..., 0]
             if variable.kind == Kind.PERMUTATION_POINTER:
                 x = x[..., None] == np.arange(n)

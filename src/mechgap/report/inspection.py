@@ -56,8 +56,8 @@ def inspect_program(
         save_figure(draw_parameters(compiled), plot)
         console.print(f"drew {plot}", markup=False)
     if attention is not None:
-        weighted = bool(compiled.program.weights)
-        drawn = draw_family("erdos_renyi_0.3", nodes, 1, seed, weighted=weighted)
+        kind = {"weighted": "A" in dict(compiled.program.weights), "directed": not compiled.program.undirected}
+        drawn = draw_family("erdos_renyi_0.3", nodes, 1, seed, **kind)
         given: dict[str, Any] = {k: x for k, x in drawn.items() if k in compiled.program.spec.names(Stage.INPUT)}
         save_figure(draw_attention(compiled.run(**given), title=f"{name}, n = {nodes}, seed {seed}"), attention)
         console.print(f"drew {attention}", markup=False)

@@ -17,6 +17,7 @@ from mechgap.algorithms import text
 from mechgap.algorithms.inputs import nearest
 from mechgap.algorithms.text import Example
 from mechgap.compiler import compile as compile_program
+from mechgap.compiler.errors import ChannelOverflow
 from mechgap.faithfulness.looking import example_of
 from mechgap.report.transnar_page import check_page, looking_model, write_page
 from mechgap.training.multi_task import train_together
@@ -40,6 +41,7 @@ from mechgap.training.transnar.summary import write_summary
 DEMO = ("results", "transnar-demo")
 DEMO_ASKED, DEMO_SHOWN = EvaluationConfig(sizes=(10, 12, 14), count=3), 3
 MOST_MIB = 16  # of what is kept beside the source for the demonstration
+COMPILED_WIDTH = 256  # of all networks of a compiled reasoner, where one does not fit into the usual 128 channels
 COMPILED_FRAMES = 64  # the most steps of an execution that a compiled reasoner has room for, and one more
 
 
@@ -83,8 +85,12 @@ def summarise_and_print(folder: Path, out: Path, preset: str, changes: Mapping[s
 
 
 def compiled_reasoner(names: Sequence[str], frames: int = COMPILED_FRAMES) -> CompiledReasoner:
-    """The exact networks of some algorithms; one without a program is an error that says what there is."""
-    return CompiledReasoner.of({name: compile_program(name, certify="none") for name in names}, frames)
+    """The exact networks of some algorithms, all of one width; one without a program is an error that says why."""
+    try:
+        return CompiledReasoner.of({name: compile_program(name, certify="none") for name in names}, frames)
+    except ChannelOverflow:
+        wide = {name: compile_program(name, hidden=COMPILED_WIDTH, certify="none") for name in names}
+        return CompiledReasoner.of(wide, frames)
 
 
 def eval_and_print(folder: Path, controls: str, settings: Mapping[str, Any]) -> None:

@@ -70,7 +70,7 @@ def skeleton_of(spec: Spec, config: NetConfig) -> Any:
     return jax.eval_shape(lambda key: ClrsNet.init(spec, config, key=key), jax.random.key(0))
 
 
-def digest(network: ClrsNet) -> str:
+def digest(network: PyTree) -> str:
     """A hash of a network's weights and names."""
     sha = hashlib.sha256()
     for name, x in sorted(named(network).items()):

@@ -246,6 +246,12 @@ def unseen(results: Results) -> Found:
     return lines, [Details("What the reasoner is told", ("asked about", "told"), rows), *shown]
 
 
+def _taught_it(teacher: Mapping[str, Any], student: Mapping[str, Any]) -> bool:
+    """Whether these very weights answered; results before fingerprints were kept are of one training."""
+    told = student["manifest"].get("taught_by")
+    return told is None or told == teacher["manifest"].get("fingerprints", [None])[TEACHER]
+
+
 def distillation(results: Results) -> Found:
     """What a plain Transformer learns from TransNAR."""
     student, right = "student", "student_of_right_answers"
@@ -255,8 +261,9 @@ def distillation(results: Results) -> Found:
     for n in results.sizes(student):
         lines.append(_gain_line(results, f"student above the Transformer, CLRS, n = {n}", student, "transformer", n))
     if results.has("transnar"):
+        who = "its teacher" if _taught_it(results.models["transnar"], results.models[student]) else "another TransNAR"
         for n in results.sizes(student):
-            label = f"student above its teacher, CLRS, n = {n}"
+            label = f"student above {who}, CLRS, n = {n}"
             lines.append(_gain_line(results, label, student, "transnar", n, of_other=slice(TEACHER, TEACHER + 1)))
     if results.has(right):
         for n in results.sizes(student):

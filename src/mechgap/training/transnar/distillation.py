@@ -35,7 +35,7 @@ def taught_groups(
         config: of the student: it says which sizes.
         groups: all questions, with right answers.
         teacher: who answers.
-        taught_by: the teacher's name, for the file.
+        taught_by: the teacher's fingerprint, for the file.
         folder: where the file lies; None for nowhere.
     """
     own = [group for group in groups if group.size not in config.extra_sizes]

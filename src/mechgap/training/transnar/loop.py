@@ -36,6 +36,7 @@ from mechgap.training.transnar.data import (
 )
 from mechgap.training.transnar.reasoner import Asked, Part, Reasoner, SharedReasoner, shuffled
 from mechgap.training.transnar.result import TextModels, finished, load_text_models, save_text_models
+from mechgap.training.weights import digest as weights_digest
 from mechgap.training.weights import named
 
 FORMAT, FILE = "mechgap.text_model.state/1", "state-{seed}.safetensors"
@@ -44,6 +45,7 @@ CHUNK = 20  # steps between two looks at the clock and at the losses, for which 
 MOST_VALIDATED = 64  # batches
 KEPT_BYTES = 16 * 2**30  # the most that the states of a reasoner may take on the device
 KEPT_AT_ONCE = 256  # questions that are thought about together
+FINGERPRINT = 16  # digits of a hash of weights
 
 
 class Pair(NamedTuple):
@@ -77,7 +79,7 @@ def train_text_models(
         reasoner: whom the models look at; None for models that look at none.
         groups: the questions, where they have been drawn before (see `draw_groups`) or answered by a teacher (see
             `distillation`).
-        taught_by: the teacher's name, where there is one.
+        taught_by: the teacher's fingerprint, where there is one.
         folder: keeps the state once a minute and the result, in a folder of its own within; a killed run is resumed, a
             finished one not repeated.
         quiet: no progress bar; by default where there is no terminal.
@@ -113,6 +115,9 @@ def train_text_models(
             "steps": len(trained[0].losses),
             "questions": sum(len(rows) for rows in corpus.train.values()),
             "stand_ins": dict(reasoner.stand_ins) if isinstance(reasoner, SharedReasoner) else {},
+            "fingerprints": [fingerprint(model) for model in models],
+            **({"reasoner": digest(reasoner)[:FINGERPRINT]} if reasoner is not None else {}),
+            **({"taught_by": taught_by} if taught_by else {}),
             "times": {"draw_s": round(drawn, 3), "train_s": [round(one.seconds, 3) for one in trained]},
         },
     )
@@ -289,6 +294,11 @@ def check_pair(config: TextTrainingConfig, reasoner: Reasoner | None) -> None:
     if reasoner is not None:
         for name in config.algorithms:
             reasoner.number(name)
+
+
+def fingerprint(model: TransNAR) -> str:
+    """The start of a hash of a model's weights, which tells two trainings of it apart."""
+    return weights_digest(model)[:FINGERPRINT]
 
 
 def digest(reasoner: Reasoner | None) -> str:

@@ -276,7 +276,9 @@ class CompiledReasoner(Reasoner):
         networks = {name: one.network for name, one in compiled.items()}
         found = sorted({network.config.hidden for network in networks.values()})
         if len(found) != 1:
-            raise ValueError(f"All networks of a reasoner must have one width; got {found}. Compile with hidden=128.")
+            raise ValueError(
+                f"All networks of a reasoner must have one width; got {found}. Compile all with hidden={found[-1]}."
+            )
         programs = tuple(one.program for one in compiled.values())
         return cls(networks=networks, names=tuple(networks), frames=frames, programs=programs)
 

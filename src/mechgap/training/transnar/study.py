@@ -28,7 +28,7 @@ from mechgap.training.transnar.data import kept_groups
 from mechgap.training.transnar.distillation import share_right, taught_groups
 from mechgap.training.transnar.evaluation import CONTROLS, POSITIONS, evaluate, evaluate_growing
 from mechgap.training.transnar.exam import Exam, exam_for, growing_exam
-from mechgap.training.transnar.loop import digest, train_text_models
+from mechgap.training.transnar.loop import digest, fingerprint, train_text_models
 from mechgap.training.transnar.reasoner import Reasoner, SharedReasoner
 from mechgap.training.transnar.result import (
     FULL,
@@ -213,7 +213,7 @@ def _trained(
 ) -> tuple[Path, TextModels]:
     """Where the result of one model lies, and the result."""
     teacher = done[study.teachers[name]] if config.taught else None
-    taught_by = "" if teacher is None else teacher.config.name(digest(teacher.reasoners[0]))
+    taught_by = "" if teacher is None else fingerprint(teacher.models[0])
     place = folder / config.name(digest(reasoner) + taught_by)
     if finished(place):
         return place, load_text_models(place)
