@@ -47,8 +47,8 @@ test-browser: $(BIN)/.installed
 
 # The default tests, compiled quickly; then all others, compiled as users do, which takes several times as long.
 test-all: $(BIN)/.installed oracle tl
-	$(PYTEST)
-	$(PYTEST) -m 'slow or browser'
+	$(PYTEST) --hypothesis-profile thorough
+	$(PYTEST) --hypothesis-profile thorough -m 'slow or browser'
 
 lint: $(BIN)/.installed
 	$(BIN)/ruff check .

@@ -13,7 +13,8 @@ from browser_pages import browser, visit  # noqa: F401  (fixtures)
 
 jax.config.update("jax_numpy_dtype_promotion", "standard")
 # A first example compiles; a deadline would measure the compiler.
-settings.register_profile("default", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("default", deadline=None, max_examples=25, derandomize=True)
+settings.register_profile("thorough", deadline=None, max_examples=100, derandomize=True)  # of `make test-all`
 settings.load_profile("default")
 
 

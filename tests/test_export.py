@@ -58,7 +58,9 @@ def same_tree(one: Tree, other: Tree) -> bool:
     return flat.keys() == also.keys() and all(np.array_equal(x, also[k]) for k, x in flat.items())
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    "name", ["bfs", *(pytest.param(name, marks=pytest.mark.slow) for name in SETTINGS if name != "bfs")]
+)
 def test_a_compiled_network_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
     compiled, path = compiled_as(name), tmp_path / "network.safetensors"
     export(compiled, "safetensors", path)

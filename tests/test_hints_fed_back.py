@@ -231,7 +231,7 @@ def test_a_walk_in_other_networks(dtype: str, repred: str) -> None:
 
 
 def test_outputs_are_those_of_every_executions_own_end() -> None:
-    """Executions of several lengths at once, of which the network runs more frames than any has."""
+    """The network runs more frames than they have."""
     meant = walk().interpret(steps=8, **drawn("bfs", 5, 24))
     for steps in (2, 3, 5):
         cut = walk().interpret(steps=steps, **drawn("bfs", 5, 24))
@@ -347,6 +347,17 @@ ILL_FORMED = {
         hints(trail=back_edge.adj),
         r"hint 'trail' reads 'back_edge.adj', but only \['edge', 'me', 'other'\] can be read there",
     ),
+    "a name that means something": (
+        {
+            "spec": Spec(tuple(replace(v, name="found") if v.name == "count" else v for v in WALK_SPEC)),
+            **hints(found=kept(0, graph.found + me.moved)),
+        },
+        r"hint 'found' is kept, but 'found' means something else where it is read",
+    ),
+    "a number whose range is not declared": (
+        {"weights": {}},
+        r"hint 'count' is a number that is kept; declare its range: weights={'count': \(low, high\)}",
+    ),
     "neighbours alone": ({"full": False}, r"hint 'trail' is kept on edges, which joins nodes .* this needs full=True"),
 }
 
@@ -416,7 +427,10 @@ NOT_EXPRESSIBLE = {
         {**hints(late=kept(0, graph.late | ~me.rings))},
         r"the graph shows the largest of what its nodes hold, so that a truth value of it is a Bool variable",
     ),
-    "a number whose range is not declared": ({"weights": {}}, r"'graph.count' is read, but its range is not declared"),
+    "a node for a number": (
+        {**hints(twice=me.to)},
+        r"'twice: hint graph scalar' = 'me.to' shows a node as a number; a node is shown by a pointer",
+    ),
     "arithmetic with a hint": (
         {"updates": {**dict(walk().updates), "double": me.double + graph.count}},
         r"'graph.count' is heard by no node",

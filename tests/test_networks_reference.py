@@ -77,11 +77,9 @@ QUICK = {
         *("bfs_gat", "bfs_pgn"),
     ),
     "float64": (
-        *("bfs_none_plain", "bfs_full_adjacency", "bfs_message_passing_steps_2"),
-        *("bellman_ford_decoded_only_plain", "bellman_ford_heads_2"),
-        *("dfs_encoded_decoded_plain", "dfs_heads_2_hard"),
-        *("floyd_warshall_default", "graham_scan_default", "insertion_sort_default"),
-        *("lcs_length_hard", "segments_intersect_default"),
+        *("bfs_none_plain", "bfs_message_passing_steps_2", "bellman_ford_decoded_only_plain", "dfs_heads_2_hard"),
+        *("floyd_warshall_default", "graham_scan_default", "insertion_sort_default", "segments_intersect_default"),
+        "lcs_length_hard",
         *("bfs_gat_full_adjacency_heads_2_plain", "bfs_pgn_plain_none"),
     ),
 }

@@ -19,7 +19,9 @@ def traced(name: str, steps: int) -> Trace:
     return jax.jit(lambda given: algorithm.device_trace(given, steps))(inputs)
 
 
-@pytest.mark.parametrize("name", BY_ROWS)
+@pytest.mark.parametrize(
+    "name", [name if name == "graham_scan" else pytest.param(name, marks=pytest.mark.slow) for name in BY_ROWS]
+)
 def test_samples_one_by_one_all_at_once_and_where_there_is_little_room(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,7 +57,9 @@ def places(is_first: np.ndarray, key: np.ndarray) -> np.ndarray:
     return np.array([text[:cut].find(text[cut:]) for text, cut in zip(texts, is_first.sum(-1), strict=True)])
 
 
-@pytest.mark.parametrize("name", EACH_DISTRIBUTION)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (i % 2)) for i, name in enumerate(EACH_DISTRIBUTION)]
+)
 def test_the_two_ways_to_draw_follow_one_distribution(name: str) -> None:
     host, device = both(name)
     assert set(host) == set(mg.algorithm(name).spec.names(Stage.INPUT)) - set(DERIVED)

@@ -468,6 +468,7 @@ def test_adafactor_sees_every_layer_by_itself() -> None:
     np.testing.assert_array_equal(change["other"], change["stack"][0])
 
 
+@pytest.mark.slow
 def test_layers_of_their_own_are_trained() -> None:
     """The optimiser's state has an axis of seeds and, within it, one of layers."""
     size = ParitySize(layers=2, shared=False, **TINY)

@@ -107,6 +107,7 @@ def lower_readout(variable: Variable, value: Expression, reader: "Shows", number
         case Kind.POINTER | Kind.PERMUTATION_POINTER:
             return _pointer(variable, value, reader, numbers)
         case Kind.SCALAR:
+            _check_number(variable, value, reader)
             return Linear(reader.lower(value))
         case Kind.MASK | Kind.MASK_ONE:
             return Linear(SHARP * (_truth(value, reader) - 0.5))
@@ -132,6 +133,7 @@ def _largest(variable: Variable, value: Expression, reader: "Shows") -> Affine:
     form = reader.lower(value)
     mine = {part for part in walk(value) if isinstance(part, Read) and part.place == "me"}
     falls = any(feature.place == "me" and factor < 0 for feature, factor in form.terms.items())
+    _check_number(variable, value, reader)
     if len(mine) > 1 or falls or not all(_at_one_place(read, reader) for read in mine):
         raise NotExpressible(
             f"'{variable}' = '{value}': the graph shows the largest of what its nodes hold, channel by channel, so "
@@ -139,6 +141,13 @@ def _largest(variable: Variable, value: Expression, reader: "Shows") -> Affine:
             f"variable."
         )
     return form
+
+
+def _check_number(variable: Variable, value: Expression, reader: "Shows") -> None:
+    """A node is kept as a position, which is not the number that the program shows."""
+    nodes = {"id", *(v.name for v in reader.program.state if isinstance(v, Node))}
+    if any(isinstance(part, Read) and part.name in nodes and part.place == "me" for part in walk(value)):
+        raise NotExpressible(f"'{variable}' = '{value}' shows a node as a number; a node is shown by a pointer.")
 
 
 def _at_one_place(read: Read, reader: "Shows") -> bool:

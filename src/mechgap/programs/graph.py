@@ -377,6 +377,11 @@ def _memory_problems(
 ) -> Iterator[str]:
     """A hint can be memory where it is fed back as it is, and becomes something of itself and of nodes."""
     variable = program.spec[name]
+    if name in ("id", "found"):
+        yield f"hint {name!r} is kept, but {name!r} means something else where it is read; give it another name."
+        return
+    if variable.kind == Kind.SCALAR and variable.location == Location.GRAPH and name not in dict(program.weights):
+        yield f"hint {name!r} is a number that is kept; declare its range: weights={{{name!r}: (low, high)}}."
     remembered = {Location.GRAPH: (Kind.MASK, Kind.SCALAR), Location.EDGE: (Kind.MASK,)}
     if variable.kind not in remembered.get(variable.location, ()):
         yield (

@@ -247,9 +247,9 @@ def unseen(results: Results) -> Found:
 
 
 def _taught_it(teacher: Mapping[str, Any], student: Mapping[str, Any]) -> bool:
-    """Whether these very weights answered; results before fingerprints were kept are of one training."""
-    told = student["manifest"].get("taught_by")
-    return told is None or told == teacher["manifest"].get("fingerprints", [None])[TEACHER]
+    """Whether these very weights answered; where neither has a fingerprint, both are of one training."""
+    known = teacher["manifest"].get("fingerprints")
+    return student["manifest"].get("taught_by") == (known and known[TEACHER])
 
 
 def distillation(results: Results) -> Found:
