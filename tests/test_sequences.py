@@ -58,6 +58,7 @@ from mechgap.programs.library.scan_grammar import (
     random_split,
 )
 from mechgap.programs.tasks import PARITY_TESTS, addition_task, answers, bits, parity_task, right, scan_task, task_of
+from mechgap.report.alta_learning import learn
 from mechgap.report.alta_minimal import generalisation
 from mechgap.report.paper import alta
 from mechgap.report.paper.alta import alta_items, alta_table, printed_numbers, run_alta_item
