@@ -24,7 +24,7 @@ from mechgap.faithfulness import probes
 from mechgap.faithfulness.measure import observe_all
 from mechgap.faithfulness.mechanistic_gap import _about_compiled
 from mechgap.faithfulness.study import compiled_for
-from mechgap.networks import NetConfig, run
+from mechgap.networks import NetConfig
 from mechgap.programs.expressions import back_edge, edge, graph, lift, maximum, me, minimum, other, when
 from mechgap.programs.graph import (
     ALWAYS,
@@ -244,9 +244,7 @@ def test_the_certificate_counts_heads_micro_steps_and_channels(name: str) -> Non
 def test_attention_lies_where_the_program_says() -> None:
     compiled = built("dijkstra")
     meant = compiled.program.interpret(**drawn("dijkstra", 5, 8))
-    first = {name: meant.hints[name][0].astype(np.float32) for name in meant.hints}
-    inputs = {name: x.astype(np.float32) for name, x in meant.inputs.items()}
-    whole = run(compiled.network, inputs, first, meant.lengths.astype(np.int32))
+    whole = compiled.run(all_heads=True, **drawn("dijkstra", 5, 8))
     config = compiled.network.config
     steps, batch, n = meant.steps - 1, meant.batch, meant.nodes
     assert whole.attention.shape == (steps, config.message_passing_steps, batch, config.heads, n, n)

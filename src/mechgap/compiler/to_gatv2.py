@@ -52,28 +52,30 @@ class Compiled:
     numbers: Numbers
     certificate: Certificate | None = field(default=None, compare=False)
 
-    def run(self, *, steps: int | None = None, **inputs: Any) -> Trace:
+    def run(self, *, steps: int | None = None, all_heads: bool = False, **inputs: Any) -> Trace:
         """Execute the network on a batch; the trace's attention is that of the selects, [T-1, 1, B, selects, N, N].
 
         Args:
             steps: the number of frames of every execution; by default each sample's own trace length, which the
                 interpreter finds (an oracle, as in the benchmark).
+            all_heads: the attention of every micro-step and head instead, [T-1, k, B, heads, N, N].
             inputs: batched, named and encoded as in the spec; `pos` and `adj` may be left out.
         """
         if steps is not None and steps < 2:
             raise ValueError(f"steps counts frames, of which the first is given: 2 or more; got {steps}.")
         meant = self.program.interpret(steps=steps, **inputs)
-        shown = self.run_like(meant)
+        shown = self.run_like(meant, all_heads=all_heads)
         self._warn_of_unclear_choices(meant)
         return shown
 
-    def run_like(self, meant: Interpretation, frames: int | None = None) -> Trace:
+    def run_like(self, meant: Interpretation, frames: int | None = None, all_heads: bool = False) -> Trace:
         """Execute the network on the inputs, the first frame and the lengths of an interpretation.
 
         Args:
             meant: what to compare with.
             frames: for how many frames to run, at least those of the interpretation, which are all that is returned;
                 one number of frames serves many batches with one compilation.
+            all_heads: see `run`.
         """
         self.check_domain(meant.inputs)
         if self.plan.micro_steps > 1 and meant.marked.max(initial=0) > 1:
@@ -87,7 +89,8 @@ class Compiled:
             cast = {name: np.asarray(x, self.numbers.dtype) for name, x in meant.inputs.items()}
             first = {name: np.asarray(x, self.numbers.dtype) for name, x in first.items()}
             lengths = meant.lengths.astype(np.int32)
-            trace = to_numpy(run(self.network, cast, first, lengths, steps=frames, record=self.looks))
+            record = True if all_heads else self.looks
+            trace = to_numpy(run(self.network, cast, first, lengths, steps=frames, record=record))
         hints = {name: x[: meant.steps] for name, x in trace.hints.items()}
         attention = trace.attention[: meant.steps - 1]
         return make_trace(trace.spec, trace.inputs, hints, trace.outputs, trace.lengths, attention)
