@@ -437,7 +437,7 @@ REFUSED = {
     "an edge seen from the other side": (
         small((FLAG, TO), (source, argmin("x", other.id, where=other.flag & back_edge.adj)), {**KEPT, "to": x.id}),
         NotExpressible,
-        r"'back_edge.adj' in the where of 'x': of an edge, only edge.adj can be a condition; a node does not see the",
+        r"'back_edge.adj' in the where of 'x': of an edge, only edge.adj can be a condition.*a node does not see the",
     ),
     "a number for a truth value": (
         small((FLAG, TO), (source,), {**KEPT, "flag": me.pos & me.flag}),
