@@ -1,8 +1,10 @@
-"""Graphs for property tests: drawn by Hypothesis at a few fixed sizes, so that few programs are compiled."""
+"""Inputs for tests: the benchmark's, and graphs by Hypothesis at a few fixed sizes, so that few programs compile."""
 
 import networkx as nx
 import numpy as np
 from hypothesis import strategies as st
+
+import mechgap as mg
 
 SIZES = (1, 4, 7)
 
@@ -27,3 +29,10 @@ def as_networkx(A: np.ndarray) -> nx.DiGraph:
     graph.add_nodes_from(range(len(A)))
     graph.add_weighted_edges_from((int(i), int(j), float(A[i, j])) for i, j in np.argwhere(A))
     return graph
+
+
+def drawn(name: str, n: int, count: int, seed: int = 0) -> dict[str, np.ndarray]:
+    """Inputs of the benchmark's sampler, without what follows from others."""
+    name = "dfs" if name == "strongly_connected_components" and n < 4 else name  # it draws four communities
+    inputs = mg.algorithm(name).benchmark_sampler(seed, n, -1, track_max_steps=False).next(count).inputs
+    return {k: x for k, x in inputs.items() if k != "adj"}

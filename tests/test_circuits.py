@@ -1,8 +1,5 @@
 """Programs that think in stages: several selects, heads and micro-steps."""
 
-import json
-import os
-import subprocess
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import mechgap as mg
+from graphs import drawn
 from mechgap.algorithms.graph_search import BFS_SPEC
 from mechgap.cli import app
 from mechgap.compiler.certificate import Comparison, compare, unclear_frames
@@ -42,6 +40,7 @@ from mechgap.programs.graph import (
 from mechgap.programs.library.arrays import BEFORE
 from mechgap.trace import Kind, Location, Spec, Stage, Trace, Variable, make_trace
 from mechgap.training import TrainConfig
+from reference_model import ask_the_reference, needs_the_oracle
 
 NAMES = (
     "activity_selector",
@@ -67,7 +66,6 @@ def some(*names: str) -> list:
 
 
 REGULAR = ("binary_search",)  # calculates with positions
-ORACLE = Path(__file__).parents[1] / ".oracle" / "bin" / "python"
 
 
 PAGE = (Path(__file__).parents[1] / "docs" / "expressivity.md").read_text()
@@ -87,12 +85,6 @@ UNCLEAR = {
 def built(name: str) -> mg.Compiled:
     """Not at import: every worker imports this file, and one runs it."""
     return mg.compile(name, hidden=HIDDEN.get(name, 128), max_nodes=64, certify="none")
-
-
-def drawn(name: str, n: int, count: int, seed: int = 0) -> dict[str, np.ndarray]:
-    name = "dfs" if name == "strongly_connected_components" and n < 4 else name  # it draws four communities
-    inputs = mg.algorithm(name).benchmark_sampler(seed, n, -1, track_max_steps=False).next(count).inputs
-    return {k: x for k, x in inputs.items() if k != "adj"}
 
 
 def check(compiled: mg.Compiled, inputs: dict[str, np.ndarray]) -> Comparison:
@@ -649,7 +641,7 @@ def unclear_samples(name: str, n: int, count: int) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not ORACLE.exists(), reason="no oracle environment; `make oracle` installs dm-clrs into it")
+@needs_the_oracle
 @pytest.mark.parametrize("name", NAMES)
 def test_the_unmodified_reference_runs_it(name: str, tmp_path: Path) -> None:
     graphs = {4: 64, 16: 32, 64: 1 if name in FEW else 8}
@@ -660,12 +652,7 @@ def test_the_unmodified_reference_runs_it(name: str, tmp_path: Path) -> None:
     words += ["--hidden", str(HIDDEN.get(name, 128))]
     made = CliRunner().invoke(app, words)
     assert made.exit_code == 0, made.output
-    script = Path(__file__).parent / "oracle" / "run_exported.py"
-    environment = {k: x for k, x in os.environ.items() if k != "PYTHONPATH"}
-    command = [str(ORACLE), str(script), str(tmp_path / "x.npz"), str(tmp_path / "x.json"), *sizes]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    answer = json.loads((tmp_path / "x.json").read_text())
+    answer = ask_the_reference(tmp_path / "x.npz", *sizes)
     assert answer["extra_layers"] == []
     shown = {v.name for v in mg.algorithm(name).spec if v.stage != Stage.INPUT}
     for counts in answer["counts"]:

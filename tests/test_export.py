@@ -3,7 +3,6 @@
 import functools
 import json
 import os
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +19,9 @@ from mechgap.networks import ClrsNet, NetConfig, from_reference, predict, to_ref
 from mechgap.networks.reference_names import INFO, Tree
 from mechgap.storage import read_tensors, write_tensors
 from mechgap.training.weights import FORMAT, load_networks, save_networks
+from reference_model import ask_the_reference, needs_the_oracle
 
 ROOT = Path(__file__).parents[1]
-SCRIPT = ROOT / "tests" / "oracle" / "run_exported.py"
-PYTHON = ROOT / ".oracle" / "bin" / "python"
 SMALL = {"hidden": 16, "max_nodes": 16}
 QUICKLY = {**SMALL, "certify": "none"}
 SETTINGS = {
@@ -249,21 +247,6 @@ def test_a_file_with_other_shapes_is_refused(tmp_path: Path) -> None:
     write_tensors(tmp_path / "y", tensors, header)
     with pytest.raises(ValueError, match=r"(?s)missing: processor.skip.bias.*processor.value.weight must be float32"):
         load_network(tmp_path / "y")
-
-
-needs_the_oracle = pytest.mark.skipif(
-    not PYTHON.exists(), reason="no oracle environment; `make oracle` installs dm-clrs into it"
-)
-
-
-def ask_the_reference(network: Path, *sizes: str) -> dict:
-    """The reference's own model on an exported network; it sees that file and nothing of ours."""
-    answer = network.with_suffix(".json")
-    command = [str(PYTHON), str(SCRIPT), str(network), str(answer), *sizes]
-    environment = {k: x for k, x in os.environ.items() if k != "PYTHONPATH"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(answer.read_text())
 
 
 @pytest.mark.slow

@@ -1,8 +1,5 @@
 """Memory of edges and of the graph: hints that a network shows and is fed again in the next step."""
 
-import json
-import os
-import subprocess
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +11,7 @@ import numpy as np
 import pytest
 
 import mechgap as mg
+from graphs import drawn
 from mechgap.algorithms.graph_search import BFS_SPEC
 from mechgap.compiler.certificate import compare
 from mechgap.compiler.errors import DomainError, NotExpressible
@@ -22,14 +20,9 @@ from mechgap.programs.expressions import Expression, Read, back_edge, edge, grap
 from mechgap.programs.graph import Bool, GraphProgram, Node, Real, Select, StateVariable, argmin
 from mechgap.programs.graph_interpreter import RangeError
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
+from reference_model import ask_the_reference, needs_the_oracle
 
-ORACLE = Path(__file__).parents[1] / ".oracle" / "bin" / "python"
 COMPONENTS = "strongly_connected_components"
-
-
-def drawn(name: str, n: int, count: int, seed: int = 0) -> dict[str, np.ndarray]:
-    inputs = mg.algorithm(name).benchmark_sampler(seed, n, -1, track_max_steps=False).next(count).inputs
-    return {k: x for k, x in inputs.items() if k != "adj"}
 
 
 def swapped(part: Any, old: Read, new: Read) -> Any:
@@ -453,19 +446,14 @@ def test_a_network_that_is_fed_nothing_is_refused(mode: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not ORACLE.exists(), reason="no oracle environment; `make oracle` installs dm-clrs into it")
+@needs_the_oracle
 @pytest.mark.parametrize("row", ["a truth value of the graph", "a number of the graph"])
 def test_the_unmodified_reference_feeds_them_back(row: str, tmp_path: Path) -> None:
     """Of edges, tests/test_circuits.py has strongly_connected_components."""
     program = BENCHMARK[row][0]()
     compiled = mg.compile(program, hidden=None, max_nodes=16, certify="none")
     export(compiled, "clrs", tmp_path / "x.npz")
-    script = Path(__file__).parent / "oracle" / "run_exported.py"
-    environment = {k: x for k, x in os.environ.items() if k != "PYTHONPATH"}
-    command = [str(ORACLE), str(script), str(tmp_path / "x.npz"), str(tmp_path / "x.json"), "5:32:", "16:16:"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    for counts in json.loads((tmp_path / "x.json").read_text())["counts"]:
+    for counts in ask_the_reference(tmp_path / "x.npz", "5:32", "16:16")["counts"]:
         assert counts["graphs"] == {5: 32, 16: 16}[counts["nodes"]]
         assert all(values > 0 and wrong == 0 for wrong, values in counts["wrong"].values()), counts
         assert all(error < 4e-6 for error in counts["error"].values()), counts

@@ -214,7 +214,7 @@ def test_a_student_is_compared_with_the_seed_that_taught_it(tmp_path: Path) -> N
     assert said_of("its teacher") == ["+0.0"]
     student = tmp_path / "transnar" / "student.json"
     taught = json.loads(student.read_text())
-    for own, told, who in (("a1", "a1", "its teacher"), ("a1", "b2", "another TransNAR")):
+    for own, told, who in (("a1", "a1", "its teacher"), ("a1", "b2", "TransNAR")):
         path.write_text(json.dumps({**about, "manifest": {**about["manifest"], "fingerprints": [own]}}))
         student.write_text(json.dumps({**taught, "manifest": {**taught["manifest"], "taught_by": told}}))
         assert said_of(who) == ["+0.0"]

@@ -317,7 +317,7 @@ def _reference_differences(compiled: "Compiled", meant: Interpretation) -> int:
 
 def _tolerance(compiled: "Compiled") -> float:
     """What a scalar may be off by: rounding, per declared range; a layer norm adds its noise."""
-    kept = [span for name, span in compiled.program.weights if name in compiled.program.spec.names(Stage.HINT)]
+    kept = _kept_ranges(compiled).values()
     spans = [high - low for low, high in (*(_range(v) for v in compiled.program.state), *kept)]
     numbers = compiled.numbers
     return (16 * numbers.roundoff + 0.8 * numbers.layer_norm_noise) * max(spans, default=1.0)
@@ -327,15 +327,16 @@ def _range(variable: Any) -> tuple[float, float]:
     return getattr(variable, "low", 0.0), getattr(variable, "high", 1.0)
 
 
+def _kept_ranges(compiled: "Compiled") -> dict[str, tuple[float, float]]:
+    """The ranges of numbers that hints keep, by how they are read."""
+    declared = dict(compiled.program.weights)
+    return {str(read): declared[read.name] for read in compiled.program.memory if read.name in declared}
+
+
 def _domain(compiled: "Compiled") -> dict[str, Any]:
     numbers, selects = compiled.numbers, compiled.selects
     ranges = [str(v).split(" = ")[0] for v in compiled.program.state if hasattr(v, "high")]
-    ranges += [
-        f"{read}: Real[{low:g}, {high:g}]"
-        for read in compiled.program.memory
-        for name, (low, high) in compiled.program.weights
-        if name == read.name
-    ]
+    ranges += [f"{read}: Real[{low:g}, {high:g}]" for read, (low, high) in _kept_ranges(compiled).items()]
     least = "up to" if compiled.least_nodes == 1 else f"{compiled.least_nodes} to"
     names = [select.name for select in compiled.program.selects]
     keys = {name: s.resolution for name, s in zip(names, selects, strict=True) if not s.node_key}

@@ -247,7 +247,7 @@ def unseen(results: Results) -> Found:
 
 
 def _taught_it(teacher: Mapping[str, Any], student: Mapping[str, Any]) -> bool:
-    """Whether these very weights answered; where neither has a fingerprint, both are of one training."""
+    """Whether these very weights are known to have answered; results without fingerprints are of one training."""
     known = teacher["manifest"].get("fingerprints")
     return student["manifest"].get("taught_by") == (known and known[TEACHER])
 
@@ -261,7 +261,7 @@ def distillation(results: Results) -> Found:
     for n in results.sizes(student):
         lines.append(_gain_line(results, f"student above the Transformer, CLRS, n = {n}", student, "transformer", n))
     if results.has("transnar"):
-        who = "its teacher" if _taught_it(results.models["transnar"], results.models[student]) else "another TransNAR"
+        who = "its teacher" if _taught_it(results.models["transnar"], results.models[student]) else "TransNAR"
         for n in results.sizes(student):
             label = f"student above {who}, CLRS, n = {n}"
             lines.append(_gain_line(results, label, student, "transnar", n, of_other=slice(TEACHER, TEACHER + 1)))

@@ -37,7 +37,6 @@ from mechgap.training.transnar.data import (
 from mechgap.training.transnar.reasoner import Asked, Part, Reasoner, SharedReasoner, shuffled
 from mechgap.training.transnar.result import TextModels, finished, load_text_models, save_text_models
 from mechgap.training.weights import digest as weights_digest
-from mechgap.training.weights import named
 
 FORMAT, FILE = "mechgap.text_model.state/1", "state-{seed}.safetensors"
 CHECKPOINT_SECONDS = 60.0
@@ -306,10 +305,7 @@ def digest(reasoner: Reasoner | None) -> str:
     if reasoner is None:
         return ""
     about = [type(reasoner).__name__, reasoner.algorithms, reasoner.frames, getattr(reasoner, "stand_ins", ())]
-    sha = hashlib.sha256(json.dumps(about).encode())
-    for name, x in sorted(named(reasoner).items()):
-        sha.update(name.encode() + np.ascontiguousarray(x).tobytes())
-    return sha.hexdigest()
+    return hashlib.sha256(json.dumps([about, weights_digest(reasoner)]).encode()).hexdigest()
 
 
 def _thinned(losses: np.ndarray, most: int = 200) -> list[float]:

@@ -72,13 +72,8 @@ def save_text_models(folder: str | Path, result: TextModels, dtype: str = FULL) 
         if reasoner is not None and (config.train_reasoner != "none" or seed == config.first_seed):
             name = REASONER if config.train_reasoner == "none" else OWN_REASONER.format(seed)
             save_reasoner(folder / name, reasoner, dtype)
-    write_manifest(folder, {**result.manifest, "weights": dtype})
+    write_text(folder / MANIFEST, json.dumps({**result.manifest, "weights": dtype}, indent=1) + "\n")
     write_metrics(folder, result.metrics)
-
-
-def write_manifest(folder: str | Path, manifest: dict[str, Any]) -> None:
-    """Write, or write anew, what it was made with."""
-    write_text(Path(folder) / MANIFEST, json.dumps(manifest, indent=1) + "\n")
 
 
 def write_metrics(folder: str | Path, metrics: dict[str, Any]) -> None:

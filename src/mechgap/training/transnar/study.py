@@ -36,7 +36,6 @@ from mechgap.training.transnar.result import (
     finished,
     load_text_models,
     save_text_models,
-    write_manifest,
     write_metrics,
 )
 
@@ -217,11 +216,7 @@ def _trained(
     taught_by = "" if teacher is None else fingerprint(teacher.models[0])
     place = folder / config.name(digest(reasoner) + taught_by)
     if finished(place):
-        result = load_text_models(place)
-        if "fingerprints" not in result.manifest:  # of a result that is older than they are
-            result.manifest["fingerprints"] = [fingerprint(model) for model in result.models]
-            write_manifest(place, result.manifest)
-        return place, result
+        return place, load_text_models(place)
     groups, right = kept_groups(config, folder, quiet), None
     if teacher is not None:
         taught = taught_groups(config, groups, teacher, taught_by, folder)
