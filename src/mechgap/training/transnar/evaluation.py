@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 from zlib import crc32
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,13 +22,20 @@ from mechgap.networks.transnar import TransNAR
 from mechgap.trace import Variable
 from mechgap.training.transnar.config import EvaluationConfig, TextTrainingConfig
 from mechgap.training.transnar.exam import Exam, Scores, exam_for, growing_exam, scored, tokens_of
-from mechgap.training.transnar.reasoner import Asked, Reasoner, SharedReasoner, questions_asked, shuffled
+from mechgap.training.transnar.reasoner import (
+    PAIRS_AT_ONCE,
+    Reasoner,
+    SharedReasoner,
+    question_states,
+    questions_asked,
+    shuffled,
+)
 from mechgap.training.transnar.result import TextModels
 
 # Few lengths: every pair of them is a program to compile, and decoding ends where all answers have.
 ROOMS = (128, 256, 512, 1024, 2048)
 ANSWERS = (32, 128, 512, 1024)
-TOKENS_AT_ONCE, PAIRS_AT_ONCE = 131_072, 2**19  # long questions, and large graphs, are answered fewer at a time
+TOKENS_AT_ONCE = 131_072  # long questions, and large graphs, are answered fewer at a time
 
 
 @dataclass(frozen=True)
@@ -78,8 +84,10 @@ def answers(
     evaluation, said = evaluation or EvaluationConfig(), [""] * len(examples)
     seed = evaluation.position_seed
     rng = np.random.default_rng(seed)
-    questions = [] if reasoner is None else [text.parse(e.question) for e in examples]
-    nodes = max((q.nodes for q in questions), default=1)
+    thoughts, nodes = None, 1
+    if reasoner is not None and examples:
+        thoughts = question_states(reasoner, [text.parse(e.question) for e in examples], config.states)
+        nodes = thoughts.present.shape[-1]
     for (room, new), places in _by_room(examples, config.context).items():
         most = max(1, min(evaluation.together, TOKENS_AT_ONCE // (room + new), PAIRS_AT_ONCE // nodes**2))
         size = min(most, 1 << (len(places) - 1).bit_length())  # few sizes, too, and little that is thrown away
@@ -87,10 +95,8 @@ def answers(
         for start in range(0, len(order), size):
             # A last batch is filled up with others, not with itself: the shuffled control shows neighbours' states.
             rows = np.take(order, np.arange(start, start + size), mode="wrap")
-            asked = None
-            if reasoner is not None:
-                asked = questions_asked(reasoner, [questions[i] for i in rows], nodes=nodes)
-            found = _answer(model, config, reasoner, asked, [examples[i] for i in rows], room, new, seed, control)
+            memory: Memory | None = jax.tree.map(lambda x, rows=rows: jnp.asarray(x[rows]), thoughts)
+            found = _answer(model, config, memory, [examples[i] for i in rows], room, new, seed, control)
             for i, ids in list(zip(rows, found, strict=True))[: len(order) - start]:
                 said[i] = text.decode(ids)
     return said
@@ -99,8 +105,7 @@ def answers(
 def _answer(
     model: TransNAR,
     config: TextTrainingConfig,
-    reasoner: Reasoner | None,
-    asked: Asked | None,
+    memory: Memory | None,
     examples: Sequence[Example],
     room: int,
     new: int,
@@ -109,9 +114,8 @@ def _answer(
 ) -> Int[np.ndarray, "batch new"]:
     prompts = text.batch([(e.question, "") for e in examples], length=room)
     at = positions_to_answer(config, examples, room + new, seed, control.random_positions)
-    memory = None
-    if reasoner is not None and asked is not None:
-        memory = _memory(reasoner, asked, config.states, (control.memory or config.memory) == "shuffled")
+    if memory is not None and (control.memory or config.memory) == "shuffled":
+        memory = shuffled(memory)
     ids, lengths, positions = (jnp.asarray(x) for x in (prompts.ids, prompts.lengths, at))
     found = greedy(model, ids, lengths, positions, memory, max_new=new, eos=text.EOS, opened=jnp.array(control.opened))
     return np.asarray(found)
@@ -147,12 +151,6 @@ def _drawn_positions(
     drawn = randomised_positions(rng, bucket, config.max_position - beyond, 1)[0]
     last = np.arange(config.max_position - beyond, config.max_position, dtype=np.int32)
     return np.concatenate([drawn, last])[:length]
-
-
-@eqx.filter_jit
-def _memory(reasoner: Reasoner, asked: Asked, layers: int | None, of_another: bool) -> Memory:
-    memory = reasoner.memory(asked, layers)
-    return shuffled(memory) if of_another else memory
 
 
 def _by_room(examples: Sequence[Example], context: int) -> dict[tuple[int, int], list[int]]:

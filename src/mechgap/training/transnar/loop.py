@@ -4,7 +4,7 @@ import datetime
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ from mechgap.training.transnar.data import (
     draw_groups,
     in_batches,
 )
-from mechgap.training.transnar.reasoner import Asked, Part, Reasoner, SharedReasoner, shuffled
+from mechgap.training.transnar.reasoner import Asked, Reasoner, SharedReasoner, part_states, shuffled
 from mechgap.training.transnar.result import TextModels, finished, load_text_models, save_text_models
 from mechgap.training.weights import digest as weights_digest
 
@@ -43,7 +43,6 @@ CHECKPOINT_SECONDS = 60.0
 CHUNK = 20  # steps between two looks at the clock and at the losses, for which the device is waited for
 MOST_VALIDATED = 64  # batches
 KEPT_BYTES = 16 * 2**30  # the most that the states of a reasoner may take on the device
-KEPT_AT_ONCE = 256  # questions that are thought about together
 FINGERPRINT = 16  # digits of a hash of weights
 
 
@@ -243,25 +242,9 @@ def with_states(config: TextTrainingConfig, corpus: Corpus, reasoner: Reasoner) 
     numbers = (config.states or 1) * (nodes * reasoner.widths[0] + nodes**2 * reasoner.widths[1])
     if config.train_reasoner != "none" or 4 * numbers * count > KEPT_BYTES:
         return corpus
-    found = [states for part in corpus.parts for states in _states(reasoner, part, nodes, config.states)]
+    found = [states for part in corpus.parts for states in part_states(reasoner, part, nodes, config.states)]
     # Put together on the host: the device never holds them twice.
     return replace(corpus, kept=jax.tree.map(lambda *some: jnp.asarray(np.concatenate(some)), *found))
-
-
-def _states(reasoner: Reasoner, part: Part, nodes: int, layers: int | None) -> Iterator[Memory]:
-    """The states for the questions of a part, some at a time, all in arrays of one shape."""
-    count, name = len(part.lengths), None if reasoner.is_one_network else part.algorithm
-    size = min(count, KEPT_AT_ONCE)
-    for start in range(0, count, size):
-        rows = np.arange(start, start + size) % count
-        asked = reasoner.together([(part.at(rows), np.arange(size))], size, nodes)
-        states = jax.device_get(_thought(reasoner, name, asked, layers))
-        yield jax.tree.map(lambda x, few=count - start: x[:few], states)
-
-
-@eqx.filter_jit
-def _thought(reasoner: Reasoner, name: str | None, asked: Asked, layers: int | None) -> Memory:
-    return reasoner.memory_of_one(name, asked, layers)
 
 
 def mean_where(x: Float[Array, "*shape"], where: Bool[Array, "*shape"]) -> Float[Array, ""]:

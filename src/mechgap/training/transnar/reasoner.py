@@ -7,7 +7,7 @@ a program was compiled into; it feeds its own hints back and is told how long an
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from mechgap.trace import Kind, Stage, Values, Variable
 from mechgap.training.multi_task import MultiTask, load_multi_task
 
 GRADIENTS = ("none", "last", "all")  # how far the text model's loss reaches into a reasoner
+QUESTIONS_AT_ONCE, PAIRS_AT_ONCE = 256, 2**19  # that are thought about together: fewer, where graphs are large
 
 
 class Asked(eqx.Module):
@@ -388,6 +389,11 @@ def questions_asked(
         count: the size of the batch, if it is to be larger than there are questions: the rest are empty.
         nodes: what all are padded to; by default the most that any has.
     """
+    return reasoner.together(_parts(reasoner, questions), count or len(questions), nodes)
+
+
+def _parts(reasoner: Reasoner, questions: Sequence[Question]) -> list[tuple[Part, Int[np.ndarray, " _"]]]:
+    """Questions of a kind together, with their places: a compiled reasoner interprets a program for each kind."""
     groups: dict[tuple[str, int], list[int]] = {}
     for place, question in enumerate(questions):
         groups.setdefault((question.algorithm, question.nodes), []).append(place)
@@ -396,7 +402,32 @@ def questions_asked(
         names = questions[places[0]].inputs
         inputs = {k: np.concatenate([questions[i].inputs[k] for i in places]) for k in names}
         parts.append((reasoner.part(name, inputs), np.array(places)))
-    return reasoner.together(parts, count or len(questions), nodes)
+    return parts
+
+
+def question_states(reasoner: Reasoner, questions: Sequence[Question], layers: int | None) -> Memory:
+    """What a reasoner thinks of every question, in their order, on the host; padded to the largest graph."""
+    parts = _parts(reasoner, questions)
+    nodes = max(part.nodes for part, _ in parts)
+    found = [states for part, _ in parts for states in part_states(reasoner, part, nodes, layers)]
+    back = np.argsort(np.concatenate([places for _, places in parts]))
+    return jax.tree.map(lambda *some: np.concatenate(some)[back], *found)
+
+
+def part_states(reasoner: Reasoner, part: Part, nodes: int, layers: int | None) -> Iterator[Memory]:
+    """The states for the questions of a part, some at a time, all in arrays of one shape, on the host."""
+    count, name = len(part.lengths), None if reasoner.is_one_network else part.algorithm
+    size = max(1, min(count, QUESTIONS_AT_ONCE, PAIRS_AT_ONCE // nodes**2))
+    for start in range(0, count, size):
+        rows = np.arange(start, start + size) % count
+        asked = reasoner.together([(part.at(rows), np.arange(size))], size, nodes)
+        states = jax.device_get(_thought(reasoner, name, asked, layers))
+        yield jax.tree.map(lambda x, few=count - start: x[:few], states)
+
+
+@eqx.filter_jit
+def _thought(reasoner: Reasoner, name: str | None, asked: Asked, layers: int | None) -> Memory:
+    return reasoner.memory_of_one(name, asked, layers)
 
 
 def shuffled(memory: Memory) -> Memory:
