@@ -51,9 +51,9 @@ class Distribution(Protocol):
         """A batch from the same distribution."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Algorithm:
-    """A source algorithm.
+    """A source algorithm, equal to itself alone: jit asks whether it is the same one in every call.
 
     Attributes:
         name: as in the benchmark.

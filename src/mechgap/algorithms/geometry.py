@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 from mechgap.algorithms.definition import Algorithm, Run
 from mechgap.algorithms.distributions import PointsInDisk, TwoSegments
 from mechgap.algorithms.rows import NOTHING, Access, short, unroll_rows
-from mechgap.algorithms.unroll import State, at, frames_before, lowest, marks, one_hot, pointer
+from mechgap.algorithms.unroll import State, frames_before, lowest, marks, one_hot, pointer, smallest
 from mechgap.algorithms.variables import ORDER_HINT, POSITION, node_mark
 from mechgap.trace import Kind, Location, Spec, Stage, Variable
 
@@ -75,6 +75,11 @@ def cross(ax: Array, ay: Array, bx: Array, by: Array) -> Array:
     return jnp.maximum(ax * by, least) - jnp.maximum(ay * bx, least)
 
 
+def no_left_turn(ax: Array, ay: Array, bx: Array, by: Array) -> Array:
+    """Whether the cross product is at most 0: comparing its two products says so, too, and takes less."""
+    return ax * by <= ay * bx
+
+
 def segments_intersect(inputs: dict[str, Array], steps: int) -> Run:
     """Frame k + 1 says on which side of the other segment, from i to j, point k is, and whether in its bounding box."""
     x, y, real = inputs["x"], inputs["y"], inputs["pos"].dtype
@@ -105,11 +110,18 @@ def segments_intersect(inputs: dict[str, Array], steps: int) -> Run:
     return Run(frames_before(lengths, hints), {"intersect": intersect.astype(real)}, lengths)
 
 
-def _lowest_point(x: Float[Array, "batch n"], y: Float[Array, "batch n"]) -> Int[Array, " batch"]:
+class Lowest(NamedTuple):
     """Of the points with the smallest y, the leftmost; of equal ones, the first."""
-    bottom = y == jnp.min(y, axis=-1, keepdims=True)
-    left = jnp.min(jnp.where(bottom, x, jnp.inf), axis=-1, keepdims=True)
-    return lowest(bottom & (x == left))
+
+    index: Int[Array, " batch"]
+    x: Float[Array, "batch 1"]
+    y: Float[Array, "batch 1"]
+
+
+def _lowest_point(x: Float[Array, "batch n"], y: Float[Array, "batch n"]) -> Lowest:
+    low = smallest(y)
+    left = smallest(jnp.where(y == low, x, jnp.inf))
+    return Lowest(lowest((y == low) & (x == left)), left, low)
 
 
 def graham_scan(inputs: dict[str, Array], steps: int) -> Run:
@@ -124,8 +136,8 @@ def graham_scan(inputs: dict[str, Array], steps: int) -> Run:
     x, y, real = inputs["x"], inputs["y"], inputs["pos"].dtype
     batch, n = x.shape
     best = _lowest_point(x, y)
-    is_best = jnp.arange(n, dtype=jnp.int32) == best[:, None]
-    angle = jnp.arctan2(y - at(y, best)[:, None], x - at(x, best)[:, None])
+    is_best = jnp.arange(n, dtype=jnp.int32) == best.index[:, None]
+    angle = jnp.arctan2(y - best.y, x - best.x)
     angle = jnp.where(is_best, 0.0, angle)
     scan = _scan(x, y, _ascending(jnp.where(is_best, -1.0, angle)), steps)
     # Small integers: more of them go into one instruction, and all of them into the nearest cache.
@@ -157,7 +169,7 @@ def _ascending(key: Float[Array, "batch n"]) -> Int[Array, "batch n"]:
     ids = np.arange(n, dtype=np.int32)
     one, other = key[:, :, None], key[:, None, :]
     before = jnp.where(jnp.asarray(ids[:, None] < ids), one <= other, one < other)
-    place = jnp.sum(before, axis=1, dtype=jnp.int32) + n * jnp.arange(batch, dtype=jnp.int32)[:, None]
+    place = jnp.sum(before, axis=1, dtype=short(n)) + n * jnp.arange(batch, dtype=jnp.int32)[:, None]
     order = jnp.zeros(batch * n, jnp.int32).at[place.reshape(-1)]
     return order.set(jnp.tile(ids, batch), unique_indices=True, mode="promise_in_bounds").reshape(batch, n)
 
@@ -183,8 +195,8 @@ def _scan(x: Float[Array, "batch n"], y: Float[Array, "batch n"], order: Int[Arr
         candidate = rows.get(order, place)
         bx, by = rows.get(x, below), rows.get(y, below)
         ax, ay = rows.get(x, top) - bx, rows.get(y, top) - by
-        side = cross(ax, ay, rows.get(x, candidate) - bx, rows.get(y, candidate) - by)
-        off = (place >= 3) & (side <= 0) & (top != below)
+        inside = no_left_turn(ax, ay, rows.get(x, candidate) - bx, rows.get(y, candidate) - by)
+        off = (place >= 3) & inside & (top != below)
         memory = {
             "turned": rows.put(memory["turned"], jnp.where(off, n + top, candidate), t),
             "below": rows.put(memory["below"], jnp.where(off, top, candidate), jnp.where(off, below, top)),
@@ -215,7 +227,7 @@ def jarvis_march(inputs: dict[str, Array], steps: int) -> Run:
     """
     x, y, real = inputs["x"], inputs["y"], inputs["pos"].dtype
     batch, n = x.shape
-    best = _lowest_point(x, y)
+    best = _lowest_point(x, y).index
     march = _march(x, y, best, steps)
     ids, t = jnp.arange(n, dtype=jnp.int32), np.arange(steps, dtype=np.int32)
     number, point = np.divmod(t - 1, np.int32(n + 1))  # the round, -1 at frame 0; 0 at its start, then 1 + the point
@@ -254,8 +266,9 @@ def _march(x: Float[Array, "batch n"], y: Float[Array, "batch n"], best: Int[Arr
         starts, i = old["i"] < 0, jnp.maximum(old["i"], 0)
         point, end = jnp.where(starts, old["end"], old["point"]), jnp.where(starts, 0, old["end"])
         px, py = rows.get(x, point), rows.get(y, point)
-        side = cross(rows.get(x, end) - px, rows.get(y, end) - py, rows.get(x, i) - px, rows.get(y, i) - py)
-        takes = ((side <= 0) & (i != point) & (i != end)) | (end == point)
+        ex, ey = rows.get(x, end) - px, rows.get(y, end) - py
+        further_out = no_left_turn(ex, ey, rows.get(x, i) - px, rows.get(y, i) - py)
+        takes = (further_out & (i != point) & (i != end)) | (end == point)
         end = jnp.where(takes & ~starts, i, end)
         joined = rows.put(memory["joined"], jnp.where(starts, point, n), old["number"])
         last = old["i"] == n - 1
