@@ -39,7 +39,7 @@ from mechgap.training.transnar.study import (
 from mechgap.training.transnar.summary import write_summary
 
 DEMO = ("results", "transnar-demo")
-DEMO_ASKED, DEMO_SHOWN = EvaluationConfig(sizes=(10, 12, 14), count=3), 3
+DEMO_ASKED, DEMO_SHOWN = EvaluationConfig(sizes=(10, 12, 14), count=8), 4
 MOST_MIB = 16  # of what is kept beside the source for the demonstration
 COMPILED_WIDTH = 256  # of all networks of a compiled reasoner, where one does not fit into the usual 128 channels
 COMPILED_FRAMES = 64  # the most steps of an execution that a compiled reasoner has room for, and one more
@@ -212,9 +212,9 @@ def demo_and_print(folder: Path | None) -> None:
     place, console = folder or demo_folder(), Console()
     if place is None:
         raise FileNotFoundError(
-            "The demonstration needs trained models, which are not part of this version. Train them on an accelerator "
-            "with: mechgap transnar train --preset demo --folder FOLDER; then: mechgap transnar demo --folder FOLDER. "
-            "Small ones take minutes on a CPU: mechgap transnar train --preset tiny"
+            f"The demonstration needs trained models; {'/'.join(DEMO)} is not there, which comes with the source. Run it "
+            "in a clone, or train them, about an hour on two cores: mechgap transnar train --preset demo --folder "
+            "FOLDER; then: mechgap transnar demo --folder FOLDER"
         )
     done = load_study(place)
     exam = exam_for(DEMO_ASKED, next(iter(done.values())).config.algorithms, place)
