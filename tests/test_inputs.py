@@ -109,6 +109,14 @@ BAD = {
         lambda: mg.algorithm("minimum").trace(key=KEY - 1e308),
         r"'key' must be from -1e\+100 to 1e\+100; got -1e\+308 at \[0, 0\]",
     ),
+    "weight near 0": (
+        lambda: mg.algorithm("bfs").trace(A=changed(A, (0, 1, 2), 1e-310), s=S),
+        r"'A' must be 0 or at least 1e-100 in size; got 1e-310 at \[0, 1, 2\]. Scale the inputs up, or write 0",
+    ),
+    "negative key near 0": (
+        lambda: mg.algorithm("minimum").trace(key=changed(KEY, (1, 0), -9e-101)),
+        r"'key' must be 0 or at least 1e-100 in size; got -9e-101 at \[1, 0\]",
+    ),
     "nan key": (
         lambda: mg.algorithm("insertion_sort").trace(key=changed(KEY, (1, 0), np.nan)),
         r"'key' must be finite; got nan",

@@ -18,6 +18,7 @@ from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jaxtyping import PRNGKeyArray
 from typer.testing import CliRunner
 
+from mechgap.algorithms import benchmark_names
 from mechgap.cli import app
 from mechgap.networks import NetConfig, Prediction, postprocess
 from mechgap.networks.slots import SharedNet
@@ -302,6 +303,19 @@ def test_training_compiles_its_steps_once(run: Run, config: MultiTaskConfig) -> 
 def test_with_hints_a_network_is_trained_as_well() -> None:
     result = train_together(config_of(FOUR, processor="triplet_gmpnn", steps=4), quiet=True)
     assert np.isfinite(result.manifest["loss"]).all()
+
+
+@pytest.mark.slow
+def test_the_command_trains_one_network_on_all_thirty(tmp_path: Path) -> None:
+    given = {**SETTINGS, **WITHOUT_HINTS, "sizes": [4], "pool": 2, "validation": 2}
+    words = [word for name, value in given.items() if name != "steps" for word in ("--set", f"{name}={value}")]
+    command = ["train", "--algorithms", "all", "--steps", "2", *words, "--folder", str(tmp_path)]
+    said = CliRunner().invoke(app, command, catch_exceptions=False).output
+    (folder,) = tmp_path.iterdir()
+    found = load_multi_task(folder).scores
+    assert list(found) == list(benchmark_names())
+    assert all(np.isfinite(score).all() for score in found.values())
+    assert [line.split()[0] for line in said.replace("│", " ").splitlines() if "topological" in line]
 
 
 CASES = [

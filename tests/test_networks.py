@@ -122,7 +122,11 @@ def test_folding_changes_nothing_but_the_cost() -> None:
 
 # One variable of every kind at every location where it can be; what is fed back, of every location.
 KINDS = (Kind.SCALAR, Kind.MASK, Kind.CATEGORICAL, Kind.POINTER)
-EVERYWHERE = [*product(Location, KINDS), (Location.NODE, Kind.MASK_ONE), (Location.NODE, Kind.PERMUTATION_POINTER)]
+EVERYWHERE = [
+    *product(Location, KINDS),
+    *((location, Kind.MASK_ONE) for location in (Location.NODE, Location.EDGE)),
+    (Location.NODE, Kind.PERMUTATION_POINTER),
+]
 PLACES = {
     Stage.INPUT: EVERYWHERE,
     Stage.HINT: list(product(Location, (Kind.POINTER,))),

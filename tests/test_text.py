@@ -402,6 +402,14 @@ BAD = {
         asked(BFS, "[1 0]", f"[1{'0' * 30} 0]"),
         r"'A' of 'bfs' has '10*', which 64 bits do not hold. Write 9223372036854775807 at most",
     ),
+    "more digits than Python reads": (
+        asked(BFS, "[1 0]", f"[1{'0' * 5000} 0]"),
+        r"'A' of 'bfs' has '10*.*, which 64 bits do not hold",
+    ),
+    "near zero": (
+        asked(SORT, "0.25", "1e-101"),
+        r"'key' must be 0 or at least 1e-100 in size; got 1e-101 at \[0, 1\]. Scale the inputs up, or write 0",
+    ),
     "large number": (
         asked(SORT, "0.25", "1e101"),
         r"'key' must be from -1e\+100 to 1e\+100; got 1e\+101 at \[0, 1\]",
@@ -473,8 +481,16 @@ BAD = {
         lambda: mg.text.sample("graham_scan", 32, decimals=1),
         r"draws of 32 points with 1 decimals only 0 have no three in a line; ask for fewer nodes or more decimals",
     ),
-    "no nodes": (lambda: mg.text.sample("bfs", 0), r"n must be at least 1; got 0"),
-    "no samples": (lambda: mg.text.sample("bfs", 4, 0), r"count must be at least 1; got 0"),
+    "no nodes": (lambda: mg.text.sample("bfs", 0), r"n must be a whole number of at least 1; got 0"),
+    "half a node": (lambda: mg.text.sample("bfs", 4.5), r"n must be a whole number of at least 1; got 4.5"),
+    "n as text": (lambda: mg.text.sample("bfs", "4"), r"n must be a whole number of at least 1; got '4'"),
+    "no samples": (lambda: mg.text.sample("bfs", 4, 0), r"count must be a whole number of at least 1; got 0"),
+    "half a sample": (lambda: mg.text.sample("bfs", 4, 1.5), r"count must be a whole number of at least 1; got 1.5"),
+    "half a seed": (lambda: mg.text.sample("bfs", 4, seed=1.5), r"seed must be from 0 to 4294967295, .*; got 1.5"),
+    "half a decimal": (
+        lambda: mg.text.sample("minimum", 4, decimals=2.5),
+        r"decimals must be from 1 to 13, or None to keep them all; got 2.5",
+    ),
     "too few nodes": (lambda: mg.text.sample("kmp_matcher", 2), r"n >= 3; got n = 2"),
     "unknown to the writer": (
         lambda: mg.text.examples("bsf", {}),

@@ -99,7 +99,7 @@ def test_score_prints_a_table(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("sample", "bsf"), "CLRS-Text has no algorithm 'bsf'. Did you mean 'bfs'"),
-        (("sample", "bfs", "--n", "0"), "n must be at least 1; got 0"),
+        (("sample", "bfs", "--n", "0"), "n must be a whole number of at least 1; got 0"),
         (("sample", "bfs", "--seed", "-1"), "seed must be from 0 to 4294967295"),
         (("write", "--out", "x.jsonl", "--seed", "-1"), "seed must be from 0 to 4294967295"),
         (
@@ -222,3 +222,9 @@ def test_the_documents_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for words in commands:
         said(*words.split())
     assert len(read_rows("data.parquet")) == 16
+
+
+def test_how_many_decimals_there_may_be() -> None:
+    done = runner.invoke(app, ["text", "sample", "bfs", "--decimals", "20"])
+    assert done.exit_code == 2
+    assert "is not in the range" in " ".join(done.output.split())

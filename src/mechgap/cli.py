@@ -360,7 +360,7 @@ app.add_typer(text, name="text")
 
 TextHints = Annotated[bool, typer.Option("--hints", help="Write the executions, too.")]
 TextSeed = Annotated[int, typer.Option(help="Seed of the reference generator's samplers.")]
-Decimals = Annotated[int, typer.Option(help="Decimals that inputs are cut to; 0 keeps all.")]
+Decimals = Annotated[int, typer.Option(min=0, max=13, help="Decimals that inputs are cut to; 0 keeps all.")]
 
 
 @text.command("sample")

@@ -55,7 +55,15 @@ SINGLE = [
     ("insertion_sort", {}),
     ("lcs_length", {"hint_repred": "hard"}),
     ("segments_intersect", {}),
-    *(("bfs", {"processor": kind}) for kind in ("gat", "mpnn", "pgn", "triplet_gmpnn")),
+    *(
+        (name, {"processor": kind})
+        for kind in ("gat", "mpnn", "pgn")
+        for name in ("bfs", "floyd_warshall", "graham_scan")
+    ),
+    *(("bfs", {"processor": kind, "hint_repred": "hard"}) for kind in ("gat", "mpnn", "pgn", "triplet_gmpnn")),
+    ("bfs", {"processor": "mpnn", "use_layer_norm": False, "hint_mode": "decoded_only"}),
+    ("bfs", {"processor": "triplet_gmpnn"}),
+    ("bfs", {"processor": "triplet_gmpnn", "use_layer_norm": False, "hint_mode": "decoded_only"}),
     ("bfs", {"processor": "gat", "full_adjacency": True, "heads": 2, "use_layer_norm": False}),
     ("bfs", {"processor": "pgn", "use_layer_norm": False, "hint_mode": "none"}),
     ("bfs", {"processor": "triplet_gmpnn", "triplet_features": 3, "message_passing_steps": 2}),

@@ -113,7 +113,7 @@ def segments_intersect(inputs: dict[str, Array], steps: int) -> Run:
 class Lowest(NamedTuple):
     """Of the points with the smallest y, the leftmost; of equal ones, the first."""
 
-    index: Int[Array, " batch"]
+    node: Int[Array, " batch"]
     x: Float[Array, "batch 1"]
     y: Float[Array, "batch 1"]
 
@@ -136,7 +136,7 @@ def graham_scan(inputs: dict[str, Array], steps: int) -> Run:
     x, y, real = inputs["x"], inputs["y"], inputs["pos"].dtype
     batch, n = x.shape
     best = _lowest_point(x, y)
-    is_best = jnp.arange(n, dtype=jnp.int32) == best.index[:, None]
+    is_best = jnp.arange(n, dtype=jnp.int32) == best.node[:, None]
     angle = jnp.arctan2(y - best.y, x - best.x)
     angle = jnp.where(is_best, 0.0, angle)
     scan = _scan(x, y, _ascending(jnp.where(is_best, -1.0, angle)), steps)
@@ -227,7 +227,7 @@ def jarvis_march(inputs: dict[str, Array], steps: int) -> Run:
     """
     x, y, real = inputs["x"], inputs["y"], inputs["pos"].dtype
     batch, n = x.shape
-    best = _lowest_point(x, y).index
+    best = _lowest_point(x, y).node
     march = _march(x, y, best, steps)
     ids, t = jnp.arange(n, dtype=jnp.int32), np.arange(steps, dtype=np.int32)
     number, point = np.divmod(t - 1, np.int32(n + 1))  # the round, -1 at frame 0; 0 at its start, then 1 + the point

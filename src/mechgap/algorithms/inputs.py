@@ -12,7 +12,8 @@ from mechgap.trace import Kind, Location, Spec, Stage, Values, Variable
 
 DERIVED = ("pos", "adj")  # inputs that follow from the others where they are not given
 LARGEST = 1e100  # float64 holds the sum of a million products of three such numbers; no tracer multiplies more
-LARGEST_AS_BITS = np.float64(LARGEST).view(np.uint64)
+SMALLEST = 1e-100  # but for 0; XLA takes numbers below 2e-308 for 0 on a processor, and a product of three may be one
+LARGEST_AS_BITS, SMALLEST_AS_BITS = (np.float64(limit).view(np.uint64) for limit in (LARGEST, SMALLEST))
 WHOLE = ("A", "d")  # inputs that the benchmark keeps as integers where they are: unweighted graphs, deadlines
 
 
@@ -145,10 +146,14 @@ def _value_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
     for name, x in arrays.items():
         if name == "A" and _is_sound(x):
             continue
-        if x.dtype.kind != "f" or _is_small(x) or (float(x.min()) >= -LARGEST and float(x.max()) <= LARGEST):
+        if x.dtype.kind != "f":
             yield from _kind_problems(spec[name], x)
-        else:
+        elif not (_is_small(x) or (float(x.min()) >= -LARGEST and float(x.max()) <= LARGEST)):
             yield _size_problem(name, x)
+        elif not _has_none_near_zero(np.abs(x.astype(float, copy=False))):
+            yield _near_zero_problem(name, x)
+        else:
+            yield from _kind_problems(spec[name], x)
     if "string" in arrays:
         yield from _string_problems(arrays["string"], is_needle="match" in spec.names(Stage.OUTPUT))
     if "adj" in arrays and not np.array_equal(arrays["adj"] != 0, joined):
@@ -156,8 +161,15 @@ def _value_problems(spec: Spec, arrays: dict[str, np.ndarray]) -> Iterator[str]:
 
 
 def _is_sound(x: np.ndarray) -> bool:
-    """Whether none is negative, too large or not a number, in one pass: as bits, all these are larger than others."""
-    return x.dtype == np.float64 and x.flags.c_contiguous and bool(x.view(np.uint64).max() <= LARGEST_AS_BITS)
+    """Whether none is negative, too large, not a number (as bits, all these are larger than others) or near 0."""
+    if x.dtype != np.float64 or not x.flags.c_contiguous or x.view(np.uint64).max() > LARGEST_AS_BITS:
+        return False
+    return _has_none_near_zero(x)
+
+
+def _has_none_near_zero(x: np.ndarray) -> bool:
+    """Whether all, none of which is negative, are 0 or large enough: as bits less 1, 0 is the largest of all."""
+    return bool((x.view(np.uint64) - np.uint64(1)).min() >= SMALLEST_AS_BITS - np.uint64(1))
 
 
 def _is_small(x: np.ndarray) -> bool:
@@ -173,6 +185,15 @@ def _size_problem(name: str, x: np.ndarray) -> str:
         return f"{name!r} must be from {-LARGEST:g} to {LARGEST:g}; got {value} at {where}. Scale the inputs down."
     fix = "Use 0 for 'no edge'." if name == "A" else "Take the sample out."
     return f"{name!r} must be finite; got {value} at {where}. {fix}"
+
+
+def _near_zero_problem(name: str, x: np.ndarray) -> str:
+    """The first number that is too near to 0."""
+    where = np.argwhere((x != 0) & (np.abs(x) < SMALLEST))[0].tolist()
+    return (
+        f"{name!r} must be 0 or at least {SMALLEST:g} in size; got {x[tuple(where)]} at {where}. "
+        "Scale the inputs up, or write 0."
+    )
 
 
 def _string_problems(string: np.ndarray, is_needle: bool) -> Iterator[str]:

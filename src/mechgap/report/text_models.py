@@ -212,9 +212,9 @@ def demo_and_print(folder: Path | None) -> None:
     place, console = folder or demo_folder(), Console()
     if place is None:
         raise FileNotFoundError(
-            f"The demonstration needs trained models; {'/'.join(DEMO)} is not there, which comes with the source. Run it "
-            "in a clone, or train them, about an hour on two cores: mechgap transnar train --preset demo --folder "
-            "FOLDER; then: mechgap transnar demo --folder FOLDER"
+            f"The demonstration needs trained models, which come with the source: {'/'.join(DEMO)} is not here. Run it "
+            "in a clone; or train them, an hour on two cores: mechgap transnar train --preset demo --folder FOLDER; "
+            "then: mechgap transnar demo --folder FOLDER"
         )
     done = load_study(place)
     exam = exam_for(DEMO_ASKED, next(iter(done.values())).config.algorithms, place)

@@ -11,8 +11,8 @@ class BenchmarkStream:
     """
 
     def __init__(self, seed: int | None) -> None:
-        if seed is not None and not 0 <= seed < 2**32:
-            raise ValueError(f"seed must be from 0 to {2**32 - 1}, as NumPy's RandomState takes it; got {seed}.")
+        if seed is not None and (not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32):
+            raise ValueError(f"seed must be from 0 to {2**32 - 1}, as NumPy's RandomState takes it; got {seed!r}.")
         self._bits = np.random.MT19937()
         self.rng = np.random.RandomState(self._bits)
         self.rng.seed(seed)

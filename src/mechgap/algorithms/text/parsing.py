@@ -23,6 +23,7 @@ from mechgap.trace import Kind, Location, Variable
 
 CHARACTERS = frozenset("0123456789.-+e[]() ,")  # of values; e and + are in numbers such as 1e-05
 WHOLE_NUMBER = re.compile(r"-?[0-9]+")
+LEADING_ZEROS = re.compile(r"(?<![0-9])0+(?=[0-9])")
 MOST = 2**63 - 1
 
 
@@ -243,10 +244,11 @@ def _array(variable: Variable, value: Nested, what: str, nodes: int, pattern: re
             raise ValueError(f"{what} has {word!r}, which is not {kind}. Write {'0.5' if pattern is NUMBER else '3'}.")
     if not all(WHOLE_NUMBER.fullmatch(word) for word in words):
         return np.array([float(word) for word in words]).reshape(shape)
-    for word in words:
-        if len(word.lstrip("-0")) > len(str(MOST)) or abs(int(word)) > MOST:
+    numbers = [LEADING_ZEROS.sub("", word) for word in words]  # Python refuses to read thousands of digits
+    for word, number in zip(words, numbers, strict=True):
+        if len(number) > 1 + len(str(MOST)) or abs(int(number)) > MOST:
             raise ValueError(f"{what} has {shortened(word)}, which 64 bits do not hold. Write {MOST} at most.")
-    return np.array([int(word) for word in words]).reshape(shape)
+    return np.array([int(number) for number in numbers]).reshape(shape)
 
 
 def _in_words(shape: tuple[int, ...]) -> str:

@@ -49,8 +49,8 @@ def traces(
     algorithm: str, n: int, count: int, *, seed: int = 0, decimals: int | None = DECIMALS
 ) -> Iterator[tuple[Trace, int]]:
     """The executions behind `stream`, a batch at a time, and how many of a batch count."""
-    if count < 1:
-        raise ValueError(f"count must be at least 1; got {count}.")
+    _check_count("count", count)
+    _check_count("n", n)
     traced, random = layout(algorithm).algorithm, BenchmarkStream(seed)
     most = next((some for size, some in MOST_AT_ONCE.items() if n <= size), 4)
     batch = min(most, 1 << (count - 1).bit_length())  # always the same, since every size is compiled
@@ -63,8 +63,7 @@ def inputs_of(
     algorithm: str, n: int, count: int, random: BenchmarkStream, decimals: int | None
 ) -> dict[str, np.ndarray]:
     """A batch of inputs as the reference generator draws and cuts them."""
-    if n < 1:
-        raise ValueError(f"n must be at least 1; got {n}.")
+    _check_count("n", n)
     check_decimals(decimals)
     written = layout(algorithm)
     distribution = written.algorithm.distribution
@@ -72,3 +71,8 @@ def inputs_of(
         distribution = replace(distribution, decimals=decimals)
     drawn = distribution.draw(random, n, count, written.algorithm.probabilities(None))
     return short_inputs(written, completed(written.algorithm.spec, drawn, np), decimals)
+
+
+def _check_count(name: str, value: object) -> None:
+    if not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")

@@ -119,8 +119,8 @@ def short_inputs(written: Layout, inputs: dict[str, np.ndarray], decimals: int |
 
 def check_decimals(decimals: int | None) -> None:
     """Refuse to cut numbers where that cannot be done, with a sentence."""
-    if decimals is not None and not 1 <= decimals <= MOST_DECIMALS:
-        raise ValueError(f"decimals must be from 1 to {MOST_DECIMALS}, or None to keep them all; got {decimals}.")
+    if decimals is not None and decimals not in range(1, MOST_DECIMALS + 1):
+        raise ValueError(f"decimals must be from 1 to {MOST_DECIMALS}, or None to keep them all; got {decimals!r}.")
 
 
 def truncated(x: np.ndarray, decimals: int | None) -> np.ndarray:
