@@ -84,17 +84,18 @@ def test_the_jobs_that_come_along_are_commands_of_mechgap(file: str, monkeypatch
 
     study = read_study("h200")
     known = {*sequence_studies(), *study.models, *study.reasoners}
-    others = {"reasoner": "trained", "demo": None, "demo_pack": None}
+    others = {"reasoner": "trained"}
     for job in read_jobs(BENCHMARKS / "jobs" / file):
         group, name, *words = shlex.split(job.command.split("python -m mechgap ")[-1])
         command: Any = get_command(app)
         asked = command.commands[group].commands[name].make_context(job.name, words).params
-        assert asked.get("preset", "full") in ("full", "h200", "demo")
+        assert asked.get("preset", "full") in ("full", "h200")
         given = asked.get("program") or asked.get("models") or asked.get("names")
         given = given[0] if isinstance(given, list | tuple) else given
         probed = "_probed" if asked.get("probe") else ""
         meant = others.get(job.name, job.name)
-        assert meant is None or (meant in known and f"{given}{probed}" == meant), job.name
+        assert meant in known, job.name
+        assert f"{given}{probed}" == meant, job.name
 
 
 def test_the_service_that_jobs_share_a_card_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

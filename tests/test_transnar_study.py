@@ -390,6 +390,24 @@ def test_packed_models_are_small_and_come_with_questions(
     assert not (tmp_path / "third").exists()
 
 
+def test_the_models_that_come_along_are_those_of_the_preset() -> None:
+    place = text_models.demo_folder()
+    assert place is not None
+    assert sum(p.stat().st_size for p in place.rglob("*") if p.is_file()) <= text_models.MOST_MIB * 2**20
+    study, done = read_study("demo"), load_study(place)
+    assert {name: result.config for name, result in done.items()} == study.models
+    assert (place / exam_file(text_models.DEMO_ASKED, study.models["transnar"].algorithms)).exists()
+
+
+@pytest.mark.slow
+def test_the_demonstration_shows_questions_answers_and_scores() -> None:
+    said = CliRunner().invoke(app, ["transnar", "demo"], catch_exceptions=False).output
+    for name in read_study("demo").models["transnar"].algorithms:
+        assert f"{name}:" in said
+    for shown in ("transformer", "transnar", "reasoner", "best", "n = 14"):
+        assert shown in said
+
+
 def test_questions_are_shared_by_studies_of_fewer_algorithms(tmp_path: Path) -> None:
     kept_groups(CONFIG, tmp_path, quiet=True)
     before = sorted(p.name for p in tmp_path.iterdir())
