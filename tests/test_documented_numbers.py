@@ -130,3 +130,23 @@ def test_heads_of_transformers_that_learned_parity() -> None:
         heads = [programs[name]["heads"] for name in ("parity_sum_mod_2", "parity_sequential_relative")]
         assert shown[network] == [f"{min(head['distance'] for head in some):.2f}" for some in heads]
         assert shown["uniform attention"] == [f"{some[0]['uniform']:.2f}" for some in heads]
+
+
+def test_scores_of_the_demonstrations_models() -> None:
+    models = ("transformer", "transnar")
+    metrics = [json.loads((ROOT / f"results/transnar-demo/{name}/metrics.json").read_text()) for name in models]
+    shown = rows("docs/transnar.md")
+    asked = [found["scores"]["models"]["as trained"][0]["by_size"] for found in metrics]
+    for cells in zip(*(asked[0][n] for n in asked[0]), *(asked[1][n] for n in asked[1]), strict=True):
+        half = len(cells) // 2
+        scores = [
+            f"{100 * x:.1f}"
+            for plain, looking in zip(cells[:half], cells[half:], strict=True)
+            for x in (plain["clrs"], looking["clrs"], looking["floor"])
+        ]
+        assert shown[cells[0]["name"]] == scores
+    grown = [found["growing"]["models"][0]["by_size"] for found in metrics]
+    for n, last in grown[1].items():
+        plain, looking = grown[0][n][-1], last[-1]
+        scores = [plain["clrs"], looking["clrs"], looking["floor"]]
+        assert shown[n] == [str(looking["count"]), *(f"{100 * x:.1f}" for x in scores)]

@@ -116,8 +116,8 @@ def summary_table(scores: Mapping[str, Mapping[str, Any]], done: Mapping[str, Te
     first = next(iter(scores.values()))
     sizes = [str(n) for n in first["evaluation"]["sizes"]]
     table = Table(title="mean over algorithms, in percent: shape / parse / CLRS", title_justify="left")
-    for column in ("model", "asked", "seeds", "parameters", *(f"n = {n}" for n in sizes), "s"):
-        table.add_column(column)
+    for column in ("model", "asked", "seeds", "weights", *(f"n = {n}" for n in sizes), "s"):
+        table.add_column(column, no_wrap=column == "model")
     for name, found in scores.items():
         count = f"{done[name].manifest['parameters'] / 1e6:.2f} M"
         for asked, runs in found["models"].items():
