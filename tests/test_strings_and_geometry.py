@@ -43,6 +43,13 @@ def test_points_in_the_order_of_their_angles(angles: list[float]) -> None:
     np.testing.assert_array_equal(_ascending(jnp.asarray(keys)), np.argsort(keys, axis=-1, kind="stable"))
 
 
+@pytest.mark.parametrize("name", ["graham_scan", "jarvis_march"])
+def test_a_point_on_the_edge_of_a_hull_is_not_of_it(name: str) -> None:
+    """As the reference answers: the third point lies between the second and the fourth."""
+    trace = mg.algorithm(name).trace(x=[[0.0, 2, 2, 2, 0]], y=[[0.0, 0, 1, 2, 2]])
+    assert trace.outputs["in_hull"].tolist() == [[1, 1, 0, 1, 1]]
+
+
 def test_a_scan_ends_where_all_points_lie_in_a_line() -> None:
     """The reference's does not."""
     along = np.arange(7.0)[None]
