@@ -168,8 +168,11 @@ def _ascending(key: Float[Array, "batch n"]) -> Int[Array, "batch n"]:
     batch, n = key.shape
     ids = np.arange(n, dtype=np.int32)
     one, other = key[:, :, None], key[:, None, :]
-    before = jnp.where(jnp.asarray(ids[:, None] < ids), one <= other, one < other)
-    place = jnp.sum(before, axis=1, dtype=short(n)) + n * jnp.arange(batch, dtype=jnp.int32)[:, None]
+    before = jnp.where(jnp.asarray(ids[:, None] < ids), one <= other, one < other).astype(jnp.int32)
+    while before.shape[1] % 2 == 0:  # halves first, as in `smallest`: one pass, and nothing is kept in between
+        half = before.shape[1] // 2
+        before = before[:, :half] + before[:, half:]
+    place = jnp.sum(before, axis=1, dtype=jnp.int32) + n * jnp.arange(batch, dtype=jnp.int32)[:, None]
     order = jnp.zeros(batch * n, jnp.int32).at[place.reshape(-1)]
     return order.set(jnp.tile(ids, batch), unique_indices=True, mode="promise_in_bounds").reshape(batch, n)
 
