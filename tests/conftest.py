@@ -17,10 +17,22 @@ settings.register_profile("default", deadline=None, max_examples=25, derandomize
 settings.register_profile("thorough", deadline=None, max_examples=100, derandomize=True)  # of `make test-all`
 settings.load_profile("default")
 
+QUICKLY = "jax_disable_most_optimizations"
+# Files whose slow tests are many small networks, each run for a moment: nearly all of their time is compiling.
+SMALL_NETWORKS = ("test_padding", "test_slots", "test_multi_task", "test_transnar")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Compile quickly in the default run, whose programs run for a moment; slow tests are compiled as users do."""
-    jax.config.update("jax_disable_most_optimizations", "not slow" in config.option.markexpr)
+    jax.config.update(QUICKLY, "not slow" in config.option.markexpr)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compile_small_networks_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = jax.config.read(QUICKLY)
+    jax.config.update(QUICKLY, before or request.path.stem in SMALL_NETWORKS)
+    yield
+    jax.config.update(QUICKLY, before)
 
 
 # Files that take longest, in this order: they start first, so that in the end no worker goes on alone for long.

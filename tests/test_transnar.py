@@ -24,14 +24,6 @@ CONFIG = TransNARConfig(
 NODES, LENGTH, ROOM, NEW = 4, 11, 6, 5
 
 
-@pytest.fixture(autouse=True, scope="module")
-def compile_fast() -> Iterator[None]:
-    """Nothing here runs long: most of the time would go into optimising programs."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def shapes(config: TransNARConfig) -> TransNAR:
     """A model of shapes."""
     return jax.eval_shape(partial(TransNAR.init, config), key=jax.random.key(0))
