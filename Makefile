@@ -45,8 +45,9 @@ test-browser: $(BIN)/.installed
 	@$(HAS_PLAYWRIGHT) && $(HAS_CHROMIUM) || echo "WARNING: THE BROWSER TESTS WERE SKIPPED. They need playwright" \
 	  "(pip install 'mechgap[browser]') and chromium, which MECHGAP_BROWSER may name." >&2
 
-# The default tests, compiled quickly; then all others, compiled as users do, which takes several times as long. Of
-# these some take minutes and share nothing, so that whole files would leave one worker idle.
+# The default tests, compiled quickly; then all others, most of them compiled as users do, which takes several times as
+# long (tests/conftest.py says which are not). Some take minutes and share nothing, so that whole files would leave one
+# worker idle.
 test-all: $(BIN)/.installed oracle tl
 	$(PYTEST) --hypothesis-profile thorough
 	$(PYTEST) --dist worksteal --hypothesis-profile thorough -m 'slow or browser'

@@ -23,7 +23,7 @@ SMALL_NETWORKS = ("test_padding", "test_slots", "test_multi_task", "test_transna
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile quickly in the default run, whose programs run for a moment; slow tests are compiled as users do."""
+    """Compile quickly in the default run, whose programs run for a moment; most slow tests as users do."""
     jax.config.update(QUICKLY, "not slow" in config.option.markexpr)
 
 

@@ -94,7 +94,7 @@ def test_targets_of_tracing_of_the_first_five() -> None:
         min(ratios(n, what)[name] for name in names for n in sizes)
         for sizes, what in (((16, 64), "trace"), ((16,), "draw"), ((64,), "draw"))
     ]
-    assert re.findall(r"\((\d+)x and more\)", said) == [f"{ratio:.0f}" for ratio in least]
+    assert re.findall(r"\((\d+)x and more\)", said) == [f"{int(ratio)}" for ratio in least]
     asked = [int(x) for x in re.findall(r"(\d+)x at", said)]
     assert len(asked) == 3
     assert (MISSED in said) == any(ratio < target for ratio, target in zip(least, asked, strict=True))

@@ -59,6 +59,14 @@ BAD = {
         lambda: mg.algorithm("minimum").trace(key=[["a", "b"]]),
         r"'key' of 'minimum' must hold real numbers; got dtype <U1",
     ),
+    "rows of different lengths": (
+        lambda: mg.algorithm("graham_scan").trace(x=KEY, y=[[1.0, 2.0], [3.0]]),
+        r"'y' of 'graham_scan' must be an array; got rows of different lengths. Make them",
+    ),
+    "masked": (
+        lambda: mg.algorithm("minimum").trace(key=np.ma.masked_less(KEY, 0)),
+        r"'key' of 'minimum' must have a value everywhere; got a masked array. Fill it",
+    ),
     "source out of range": (
         lambda: mg.algorithm("bfs").trace(A=A, s=np.array([0, 7])),
         r"'s' is out of range: node 7 does not exist, nodes are 0\.\.4",

@@ -455,6 +455,10 @@ BAD = {
         lambda: mg.text.score_table(["1", "1"], ["1", "[1"], ["bfs", "bfs"]),
         r"The right answer of row 2 cannot be read: the brackets are unbalanced.*; got '\[1'. Write",
     ),
+    "a right answer of letters": (
+        lambda: mg.text.score("3", "[1 abc]"),
+        r"The right answer cannot be read: 'abc' is no number; got '\[1 abc\]'. Write a number",
+    ),
     "a ragged right answer": (
         lambda: mg.text.floor(["[[1 2], [3 4]]", "[[1 2], [3]]"]),
         r"The right answer of row 2 cannot be read: .*the rows of a matrix differ in length",

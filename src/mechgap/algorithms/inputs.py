@@ -84,7 +84,7 @@ def checked_inputs(
             f"{algorithm!r} needs the inputs {', '.join(repr(m) for m in missing)}; given: {sorted(given) or 'none'}. "
             f"Pass them batched, e.g. {algorithm}.trace({', '.join(f'{m}={m}[None]' for m in missing)})."
         )
-    arrays = {name: np.asarray(x) for name, x in given.items()}
+    arrays = {name: _array(algorithm, name, x) for name, x in given.items()}
     for name, x in arrays.items():
         if x.dtype.kind not in "biuf":
             raise ValueError(
@@ -99,6 +99,19 @@ def checked_inputs(
         for name, x in arrays.items()
     }
     return completed(spec, arrays, np)
+
+
+def _array(algorithm: str, name: str, given: Any) -> np.ndarray:
+    if isinstance(given, np.ma.MaskedArray):
+        raise ValueError(
+            f"Input {name!r} of {algorithm!r} must have a value everywhere; got a masked array. Fill it: x.filled(0)."
+        )
+    try:
+        return np.asarray(given)
+    except ValueError:  # of NumPy, about rows of different lengths
+        raise ValueError(
+            f"Input {name!r} of {algorithm!r} must be an array; got rows of different lengths. Make them equally long."
+        ) from None
 
 
 def _shape_problems(spec: Spec, arrays: dict[str, np.ndarray], nodes: int | None) -> Iterator[str]:

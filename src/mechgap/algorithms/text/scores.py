@@ -149,6 +149,9 @@ def _of_right(right: str, where: str = "") -> _Parts:
         found = _taken_apart(right)
         if not all(length > 0 for shape in found.shape[2:] for length in shape):
             raise Unreadable("a list has no values, or the rows of a matrix differ in length")
+        other = next((word for word in found.elements if not NUMBER.fullmatch(word)), None)
+        if other is not None:
+            raise Unreadable(f"{shortened(other)} is no number")
     except Unreadable as problem:
         raise ValueError(
             f"The right answer{where} cannot be read: {problem}; got {shortened(right)}. "
