@@ -255,7 +255,7 @@ class RangeError(ValueError):
 
 
 def _evaluate(expression: Expression, env: _Step) -> Any:
-    value = partial(_evaluate, env=env)  # tests check the types of functions, which takes long where each call makes one
+    value = partial(_evaluate, env=env)  # tests check functions' types, which takes long where every call makes one
     match expression:
         case Constant(x):
             return np.asarray(x)
