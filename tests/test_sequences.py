@@ -35,6 +35,7 @@ from mechgap.faithfulness.sequences import (
     measure_gap,
     observe_transformer,
 )
+from mechgap.networks import transformer
 from mechgap.networks.encoder_decoder import EncoderDecoder
 from mechgap.networks.transformer import (
     BUCKETS,
@@ -229,7 +230,7 @@ def test_a_published_split_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (lambda: ParitySize(positions="sinusoidal"), "relative or absolute; got 'sinusoidal'"),
         (lambda: ParitySize(train_length=9, test_length=9), "1 <= train < test; got 9 and 9"),
         (lambda: ParitySize(distances="all"), "distances must be buckets or each; got 'all'"),
-        (lambda: ScanSize(precision="half"), "one of BF16_BF16_F32, default, highest; got 'half'"),
+        (lambda: ScanSize(precision="half"), "one of bfloat16, BF16_BF16_F32, default, highest; got 'half'"),
         (lambda: Recipe(0, 1, 0.1), "steps must be at least 1; got 0"),
         (lambda: ScanSize(tokens="bytes"), "tokens must be words or pieces; got 'bytes'"),
         (lambda: Recipe(1, 1, 0.1, optimiser="sgd"), "one of adam, adafactor; got 'sgd'"),
@@ -518,26 +519,49 @@ def products(compute: Any) -> list[str]:
     return [line for line in lines if "dot_general" in line]
 
 
-@pytest.mark.parametrize("precision", ["BF16_BF16_F32", "highest"])
-def test_all_products_have_the_precision_of_the_size(precision: str) -> None:
-    """Of both networks, and of their gradients."""
-    small = {"width": 8, "hidden": 8, "heads": 2, "head_width": 4, "layers": 2, "precision": precision}
-    parity, scan = ParitySize(**small), ScanSize(**small)
-    net, both = parity.transformer(jax.random.key(0)), scan.network(jax.random.key(0))
+def small_sums(precision: str) -> list[tuple[Any, Any]]:
+    """Small networks of both kinds, in two layers with shared weights, and a sum of what each says."""
+    small = {"width": 8, "hidden": 8, "heads": 2, "head_width": 4, "layers": 2, "shared": True, "precision": precision}
+    net, both = ParitySize(**small).transformer(jax.random.key(0)), ScanSize(**small).network(jax.random.key(0))
     ids, length = jnp.array([2, 1, 0]), jnp.array(3)
     task = scan_task("length")
     given = Commands.of(task, task.train[:2])
     arrays = tuple(jnp.asarray(x) for x in (given.read, given.lengths, given.written))
-    sums = (
-        lambda w: jnp.sum(parity_logits(w, ids, length, 2)),
-        lambda w: jnp.sum(action_logits(w, arrays, 2)),
-    )
+    return [
+        (net, lambda w: jnp.sum(parity_logits(w, ids, length, 2)[0])),
+        (both, lambda w: jnp.sum(action_logits(w, arrays, 2)[..., 0])),
+    ]
+
+
+@pytest.mark.parametrize("precision", ["BF16_BF16_F32", "highest"])
+def test_all_products_have_the_precision_of_the_size(precision: str) -> None:
+    """Of both networks, and of their gradients."""
     sign = "lhs_precision_type = bf16" if precision.startswith("BF16") else "precision = [HIGHEST, HIGHEST]"
-    for total, model in zip(sums, (net, both), strict=True):
+    for model, total in small_sums(precision):
         weights, fixed = eqx.partition(model, eqx.is_inexact_array)
         found = products(lambda f=total, w=weights, x=fixed: jax.grad(lambda v: f(eqx.combine(v, x)))(w))
         assert len(found) > 10
         assert [line for line in found if sign not in line] == []
+
+
+def test_on_an_accelerator_layers_compute_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All their products are of bfloat16; answers and gradients are those of float32, but for rounding."""
+    for model, total in small_sums("bfloat16"):
+        weights, fixed = eqx.partition(model, eqx.is_inexact_array)
+        alike = lambda v, f=total, x=fixed: f(eqx.combine(v, x))  # noqa: E731
+        monkeypatch.setattr(transformer, "on_accelerator", lambda: False)
+        exact = jax.value_and_grad(alike)(weights)
+        assert [line for line in products(lambda g=alike, w=weights: g(w)) if "bf16" in line] == []
+        monkeypatch.setattr(transformer, "on_accelerator", lambda: True)
+        narrow = jax.value_and_grad(alike)(weights)
+        found = products(lambda g=alike, w=weights: g(w))
+        assert len([line for line in found if "bf16" not in line]) == 1  # what reads the answer
+        assert len(found) > 8
+        assert {leaf.dtype for leaf in jax.tree.leaves(narrow)} == {jnp.dtype(jnp.float32)}
+        assert not jnp.array_equal(narrow[0], exact[0])
+        assert float(abs(narrow[0] - exact[0])) < 0.02 * (1 + float(abs(exact[0])))
+        for one, other in zip(*(jax.tree.leaves(found[1]) for found in (narrow, exact)), strict=True):
+            assert float(jnp.linalg.norm(one - other)) <= 0.03 * float(jnp.linalg.norm(other)) + 1e-3
 
 
 # Trace supervision
@@ -812,7 +836,7 @@ def test_the_papers_settings() -> None:
     pieces = studies["scan_6_pieces"]
     assert (pieces.split, pieces.transformer) == ("length", replace(studies["scan_6"].transformer, tokens="pieces"))
     whole, scan = studies["absolute_40_shared"], studies["scan_16"]
-    assert whole.transformer == ParitySize(40, True, "absolute", 512, 2048, 6, 64, "BF16_BF16_F32", "buckets", 20, 40)
+    assert whole.transformer == ParitySize(40, True, "absolute", 512, 2048, 6, 64, "bfloat16", "buckets", 20, 40)
     assert studies["absolute_8_shared"].recipe == Recipe(50_000, 256, 5e-4, "adafactor", enough=1.0)
     assert whole.recipe == replace(studies["absolute_8_shared"].recipe, batch=128)
     assert scan.recipe == Recipe(100_000, 128, 5e-4, "adafactor")  # takes all steps

@@ -17,6 +17,7 @@ from mechgap.networks.transformer import (
     TransformerSize,
     attend,
     by_distance,
+    computing,
     init_heads,
     init_mlp,
     run_layers,
@@ -98,6 +99,7 @@ class EncoderDecoder(eqx.Module):
     def _layer(
         self, block: DecoderBlock, x: Array, source: Array, before: Bool[Array, "n n"], inside: Bool[Array, "n m"]
     ) -> Array:
+        block = computing(block, self.config.precision)
         first, second, third = block.norms
         bias = by_distance(block.own.relative, len(x), self.config.distances, causal=True)
         x = x + attend(block.own, first(x), first(x), before, bias)[0]

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -25,6 +25,7 @@ from mechgap.networks.layers import AnyLinear, LayerNorm, Linear
 NEVER = -1e9  # the logit of what must not be looked at
 EACH, BUCKETS = "each", "buckets"  # what shares a bias: nothing up to a span; or what shares a bucket of T5's
 T5_BUCKETS, T5_FURTHEST = 32, 128  # beyond the second, all distances are in one bucket
+BFLOAT16 = "bfloat16"  # a precision, see `computing`
 UNROLLED = 8  # layers that are straight-line code on an accelerator: small kernels wait for their launch otherwise
 
 
@@ -35,7 +36,7 @@ class TransformerConfig:
     Attributes:
         causal: a position looks at itself and earlier ones only.
         shared: all layers share one block.
-        precision: of matrix products; None for JAX's default.
+        precision: of matrix products; None for JAX's default. `BFLOAT16` concerns more, see `computing`.
         activation: of the MLP, see `ACTIVATIONS`.
         distances: `EACH` or `BUCKETS`, see `places_of_distances`.
     """
@@ -126,6 +127,7 @@ class Transformer(eqx.Module):
     def layer(self, block: Block, x: Float[Array, "length d"], inside: Bool[Array, " length"]) -> Layer:
         """Apply one layer; positions that are not inside are not looked at."""
         with jax.default_matmul_precision(self.config.precision):
+            block = computing(block, self.config.precision)
             attended, attention = x, jnp.zeros((0, *x.shape[:1] * 2), x.dtype)
             before_attention, before_mlp = block.norms or (_unchanged, _unchanged)
             if block.heads is not None:
@@ -157,13 +159,35 @@ def attend(
 
     Nothing but what is allowed is looked at; the bias is added to the logits.
     """
+    narrow, wide = heads.query.dtype, jnp.promote_types(heads.query.dtype, jnp.float32)
+    x, source = x.astype(narrow), source.astype(narrow)
     query, key = jnp.einsum("ld,hdk->hlk", x, heads.query), jnp.einsum("ld,hdk->hlk", source, heads.key)
-    logits = jnp.einsum("hik,hjk->hij", query, key) + bias
+    logits = jnp.einsum("hik,hjk->hij", query, key, preferred_element_type=wide) + bias
     logits = jnp.where(allowed, logits, NEVER)
     null = jnp.broadcast_to(heads.null[:, None, None], (*logits.shape[:2], 1))
     attention = jax.nn.softmax(jnp.concatenate([logits, null], axis=-1), axis=-1)[..., :-1]
     value = jnp.einsum("ld,hdm->hlm", source, heads.value)
-    return jnp.einsum("hij,hjm,hmd->id", attention, value, heads.out), attention
+    return jnp.einsum("hij,hjm,hmd->id", attention.astype(narrow), value, heads.out), attention
+
+
+Weights = TypeVar("Weights", bound=eqx.Module)
+
+
+def computing(block: Weights, precision: str | None) -> Weights:
+    """A layer with the weights that it computes with: with `BFLOAT16` on an accelerator they are of that type.
+
+    What a layer computes from them is bfloat16, too, but for the stream that it adds to, means and variances, and
+    softmax with its logits. Since this is done layer by layer, gradients of shared weights add up in float32.
+    """
+    if precision != BFLOAT16 or not on_accelerator():
+        return block
+    is_added = lambda path: getattr(path[-1], "name", "") in ("relative", "null")  # noqa: E731
+    return jax.tree_util.tree_map_with_path(lambda path, w: w if is_added(path) else w.astype(jnp.bfloat16), block)
+
+
+def on_accelerator() -> bool:
+    """Whether this is none of a CPU, where bfloat16 is slow and launching a kernel is not."""
+    return jax.default_backend() != "cpu"
 
 
 @dataclass(frozen=True)
@@ -311,7 +335,7 @@ def _scanned(
 
 def straight_layers(layers: int) -> int:
     """How many of so many layers are straight-line code."""
-    return 1 if jax.default_backend() == "cpu" else min(layers, UNROLLED)
+    return min(layers, UNROLLED) if on_accelerator() else 1
 
 
 def room_for(size: int) -> int:

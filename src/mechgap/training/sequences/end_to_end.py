@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from mechgap.networks.transformer import (
+    BFLOAT16,
     BUCKETS,
     EACH,
     T5_BUCKETS,
@@ -24,7 +25,8 @@ from mechgap.training.many import Recipe, Trained, train_many
 START = 2  # the token before the bits
 POSITIONS = ("relative", "absolute")
 DISTANCES = (BUCKETS, EACH)
-PRECISIONS = ("BF16_BF16_F32", "default", "highest")  # as JAX calls them; on a CPU all of them are float32
+PRODUCTS = "BF16_BF16_F32"
+PRECISIONS = (BFLOAT16, PRODUCTS, "default", "highest")  # on a CPU all of them are float32
 LOOKED_AT = 1024  # texts, drawn once as those of training are, that tell whether training is enough
 
 
@@ -36,8 +38,8 @@ class TrainedSize:
         layers: how many.
         shared: all of them have the same weights.
         positions: "relative" or "absolute".
-        precision: of matrix products. "BF16_BF16_F32" multiplies bfloat16 and adds up float32, several times faster on
-            an accelerator; everything between the products stays float32.
+        precision: on an accelerator. "bfloat16": layers compute in it, see `computing`. The others are of matrix
+            products alone, as JAX calls them: "BF16_BF16_F32" multiplies bfloat16 and adds up float32.
         distances: of relative positions: "buckets" as in T5, or "each" distance that training shows by itself.
     """
 
@@ -102,7 +104,7 @@ class ParitySize(TrainedSize):
     hidden: int = 2048
     heads: int = 6
     head_width: int = 64
-    precision: str = PRECISIONS[0]
+    precision: str = BFLOAT16
     distances: str = BUCKETS
     train_length: int = 20
     test_length: int = 40
