@@ -171,14 +171,14 @@ def _row(row: Mapping[str, Any], place: Path) -> list[Line]:
 def _is_comparable(found: SequenceStudy, planned: SequenceStudy) -> bool:
     """Whether a result is of the planned data and network, trained as planned.
 
-    How many steps it took is another question; seeds may be fewer, and the learning rate's schedule and what biases of
-    distances are for may differ.
+    How many steps it took is another question; seeds may be fewer, and the learning rate's schedule, what biases of
+    distances are for, and how exactly it was computed may differ.
     """
     free = ("steps", "seeds", "first_seed", "chunk", "enough", "schedule")
     recipe = replace(planned.recipe, **{name: getattr(found.recipe, name) for name in free})
     size = planned.transformer
     if size is not None and found.transformer is not None:
-        size = replace(size, distances=found.transformer.distances)
+        size = replace(size, distances=found.transformer.distances, precision=found.transformer.precision)
     return found == replace(planned, recipe=recipe, transformer=size)
 
 
