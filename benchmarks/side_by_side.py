@@ -11,7 +11,8 @@ Those that stand first start first.
 What a job prints is in PLACE/NAME.log, and how all of them stand in PLACE/state.json. A job that runs at the deadline
 is killed; mechgap's trainings go on from their last checkpoint when they are started again. The exit status is 0 where
 all jobs have done their work. Without more, jobs take turns on the card; with `--mps`, NVIDIA's multi-process service
-runs their kernels at the same time, which small ones gain from.
+runs their kernels at the same time, which small ones gain from. `--each COMMAND` is run after every job that ends, with
+its name in $JOB, e.g. to copy its results to where they are safe.
 """
 
 import argparse
@@ -98,17 +99,17 @@ def read_jobs(path: Path) -> list[Job]:
     return jobs
 
 
-def run(jobs: list[Job], place: Path, workers: int, deadline: float) -> None:
-    """Run them all, or until the deadline; where this ends otherwise, they end with it."""
+def run(jobs: list[Job], place: Path, workers: int, deadline: float, each: str = "") -> None:
+    """Run them all, or until the deadline, and a command after each; where this ends otherwise, they end with it."""
     try:
-        _run(jobs, place, workers, deadline)
+        _run(jobs, place, workers, deadline, each)
     finally:
         for job in jobs:
             if job.state == RUNNING:
                 job.kill()
 
 
-def _run(jobs: list[Job], place: Path, workers: int, deadline: float) -> None:
+def _run(jobs: list[Job], place: Path, workers: int, deadline: float, each: str) -> None:
     begun, by_name = time.monotonic(), {job.name: job for job in jobs}
     while any(job.state in (WAITING, RUNNING) for job in jobs):
         now = time.monotonic() - begun
@@ -117,6 +118,8 @@ def _run(jobs: list[Job], place: Path, workers: int, deadline: float) -> None:
                 job.look(now)
                 if job.state == RUNNING and now > deadline:
                     job.kill()
+                if job.state != RUNNING and each:
+                    subprocess.run(["bash", "-c", each], env={**os.environ, "JOB": job.name}, check=False)
             elif job.state == WAITING:
                 before = [by_name[name].state for name in job.after]
                 free = sum(other.state == RUNNING for other in jobs) < workers
@@ -152,6 +155,7 @@ def main() -> None:
     parser.add_argument("--place", type=Path, default=Path("runs/jobs"))
     parser.add_argument("--workers", type=int, default=4, help="jobs at a time")
     parser.add_argument("--deadline", type=float, default=float("inf"), help="seconds from now")
+    parser.add_argument("--each", default="", help="a command that is run after every job, with its name in $JOB")
     parser.add_argument("--mps", action="store_true", help="run kernels of several jobs at the same time")
     given = parser.parse_args()
     if given.workers < 1:
@@ -165,7 +169,7 @@ def main() -> None:
     if given.mps and not start_service(given.place):
         parser.error("--mps needs nvidia-cuda-mps-control, which comes with NVIDIA's driver. Leave --mps out.")
     try:
-        run(jobs, given.place, given.workers, given.deadline)
+        run(jobs, given.place, given.workers, given.deadline, given.each)
     finally:
         if given.mps:
             stop_service()

@@ -34,13 +34,16 @@ fails: exit 3
 never [fails]: touch never
 late: sleep 100
 """
-    ended = run(tmp_path, jobs, "--workers", "3", "--deadline", "4")
+    ended = run(tmp_path, jobs, "--workers", "3", "--deadline", "4", "--each", "echo $JOB >> ended; false")
     assert ended.returncode == 1, ended.stderr
     states = {name: job[0] for name, job in json.loads((tmp_path / "place/state.json").read_text())["jobs"].items()}
     assert states == {"last": "done", "first": "done", "fails": "failed", "never": "skipped", "late": "killed"}
     assert (tmp_path / "place/last.log").read_text() == "hello\nagain\n"
     assert not (tmp_path / "never").exists()
     assert "killed" in ended.stdout
+    after = (tmp_path / "ended").read_text().split()  # those that began, as they ended
+    assert after.index("first") < after.index("last")
+    assert sorted(after) == ["fails", "first", "last", "late"]
 
 
 @pytest.mark.parametrize(

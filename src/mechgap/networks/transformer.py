@@ -329,6 +329,8 @@ def _scanned(
         seen = net.layer(net.block if block is None else block, x, inside)
         return seen.stream, keep(seen)
 
+    if on_accelerator():  # a step is bound by memory there: on the way back all but products is computed again
+        advance = jax.checkpoint(advance, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable)
     blocks = None if net.config.shared else net.block
     return jax.lax.scan(advance, net.embed(ids), blocks, length=layers, unroll=straight_layers(layers))
 

@@ -1,0 +1,78 @@
+"""How long a step of end-to-end training on parity takes, and compiling it, by how its layers are computed.
+
+    python benchmarks/parity_step.py --layers 40 --out parity_step.json
+
+Each line is one training of `--steps` steps with the settings of Table 3. The first way is that of the package; each
+of the others differs from it in one thing: products alone in bfloat16, nothing computed again on the way back, more or
+fewer layers as straight-line code. On a CPU they are all the same but for the last.
+"""
+
+import argparse
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import jax
+
+from mechgap.faithfulness.sequence_presets import sequence_studies
+from mechgap.networks import transformer
+from mechgap.training.sequences.end_to_end import PRODUCTS, ParitySize, train_parity
+
+AS_IT_IS = "as it is"
+WAYS = (AS_IT_IS, "products in bfloat16", "nothing again", "a loop", "straight")
+
+
+@contextlib.contextmanager
+def computed(way: str) -> Iterator[None]:
+    """Layers are computed in this way as long as this lasts."""
+    with contextlib.ExitStack() as changes:
+        if way == "nothing again":
+            changes.enter_context(mock.patch.object(jax, "checkpoint", lambda step, policy: step))
+        if way in ("a loop", "straight"):
+            count = (lambda layers: 1) if way == "a loop" else (lambda layers: layers)
+            changes.enter_context(mock.patch.object(transformer, "straight_layers", count))
+        yield
+
+
+def measure(name: str, way: str, steps: int, changes: dict[str, int]) -> dict[str, str | float]:
+    """Train once."""
+    study = sequence_studies("full")[name]
+    assert isinstance(study.transformer, ParitySize)
+    size = replace(study.transformer, **changes)
+    if way == "products in bfloat16":
+        size = replace(size, precision=PRODUCTS)
+    begun = time.perf_counter()
+    with computed(way):
+        trained = train_parity(size, replace(study.recipe, steps=steps, chunk=steps // 2, enough=None), quiet=True)
+    whole = time.perf_counter() - begun
+    each = 1000 * trained.seconds / trained.steps
+    return {"study": name, "way": way, "ms": round(each, 3), "compile_s": round(whole - trained.seconds, 1)}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--layers", type=int, default=40, choices=(8, 40))
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--positions", default="relative", choices=("relative", "absolute"))
+    parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
+    parser.add_argument("--width", type=int, default=512, help="with hidden units of four times as many")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    found = []
+    for weights in ("_shared", ""):
+        for way in given.ways:
+            name = f"{given.positions}_{given.layers}{weights}"
+            found.append(measure(name, way, given.steps, {"width": given.width, "hidden": 4 * given.width}))
+            line = found[-1]
+            print(f"{name:20} {way:22} {line['ms']:9} ms a step {line['compile_s']:7} s to compile", flush=True)
+            if given.out:  # after every line: what is measured stays, whatever ends this
+                given.out.write_text(json.dumps({"device": jax.devices()[0].device_kind, "lines": found}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
