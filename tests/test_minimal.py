@@ -237,6 +237,21 @@ def test_a_rule_that_never_fires_is_named() -> None:
     assert removable([ALL_THREE], examples, ABCO) == ways_down([ALL_THREE], examples, ABCO) == []
 
 
+def test_rules_that_others_make_needless_are_named_and_refused() -> None:
+    """One that fires only where another writes the same; and two that are alike, of which either could go."""
+    wide, narrow = rule("o", 1, a=1, o=0), rule("o", 1, a=1, b=1, o=0)
+    examples = shown(ABCO, ["1000", "1100", "0000", "0100"])
+    assert removable([wide, narrow], examples, ABCO) == [Removable(narrow)]
+    assert removable([wide, wide], examples, ABCO) == [Removable(wide), Removable(wide)]
+    assert removable([wide], examples, ABCO) == []
+    for rules in ([wide, narrow], [wide, wide]):
+        for check in (lambda of: ways_down(of, examples, ABCO), lambda of: is_well_shown(of, examples)):
+            with pytest.raises(ValueError, match="fire on the same example and write 'o' twice. Leave out one"):
+                check(rules)
+    apart = [rule("o", 1, a=1, b=1, o=0), rule("o", 1, a=1, b=0, o=0)]
+    assert removable(apart, examples, ABCO) == ways_down(apart, examples, ABCO) == []
+
+
 def test_a_test_that_could_go_is_named_with_its_rule() -> None:
     back = rule("o", 0, a=0, b=1, o=1)
     examples = shown(ABCO, ["1110", "0110", "1010", "1100", "1111", "0111"])

@@ -708,6 +708,12 @@ def test_the_compiled_network_has_no_gap() -> None:
     for found in gap.variables:
         assert found.accuracy == 1.0, found
         assert found.answering is None or found.answering.accuracy == 1.0, found
+        assert found.untrained is None
+    beside = measure_gap(compiled.network, program, measured_texts(4), 4, untrained=compiled.network)
+    for found in (*beside.heads, *(h.answering for h in beside.heads)):
+        assert found.untrained == found.distance
+    for found in (*beside.variables, *(v.answering for v in beside.variables if v.answering)):
+        assert found.untrained == found.accuracy
     with pytest.raises(ValueError, match="texts of one length; got 2 to 4"):
         measure_gap(compiled.network, program, ["1", "101"], 4)
 
@@ -847,6 +853,7 @@ def test_the_papers_settings() -> None:
     [
         "parity_sequential_relative",
         "parity_sum_mod_2_traced",
+        pytest.param("parity_sequential_absolute", marks=pytest.mark.slow),
         pytest.param("parity_sequential_relative_probed", marks=pytest.mark.slow),
         pytest.param("relative_8_shared", marks=pytest.mark.slow),
     ],
@@ -867,11 +874,11 @@ def test_a_study_is_written_whole(name: str, tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / name / "manifest.json").read_text())
     assert (manifest["steps"], manifest["ended"], manifest["tests"]) == (4, "all steps", 2)
     gap = next(iter(gaps["seeds"]["0"].values()))
-    assert all((head["untrained"] is None) == (study.kind == "supervision") for head in gap["heads"])
+    assert all(0 <= found["untrained"] <= 1 for found in (*gap["heads"], *gap["variables"]))
     if name == "parity_sum_mod_2_traced":
         assert {head["head"] for head in gap["heads"]} == {"end_share"}
         return
-    assert gap["mark"] == "before the bits"
+    assert (gap["mark"] == "before the bits") == (name != "parity_sequential_absolute")
     assert {head["head"] for head in gap["heads"]} == {"parity_left", "done_left"}
     # what is trained from traces takes the program's three layers for three bits, what is not has two of its own
     assert max(probe["layer"] for probe in gap["variables"]) == (2 if study.kind == "end_to_end" else 3)
@@ -1159,18 +1166,32 @@ def test_what_was_trained_otherwise_is_not_compared(tmp_path: Path) -> None:
     )
 
 
+def test_small_numbers_and_failed_trainings_are_not_reproduced_by_chance(tmp_path: Path) -> None:
+    write_result(tmp_path, "absolute_8", [(0.6, 0.5, 0.5)], ended="enough")
+    lines = {line.label: line.verdict for line in alta_table("alta-table3", tmp_path).lines}
+    assert lines["8 layers, absolute, length <= 20"].startswith("differs")
+    assert lines["8 layers, absolute, ones > 20"] == "shown: it did not learn texts as long as those of training"
+    for share, verdict in ((0.0, "differs"), (0.056, "reproduced"), (0.054, "differs"), (0.15, "reproduced")):
+        write_result(tmp_path / verdict / str(share), "scan_2", [(share,)], ended="enough")  # the paper has 11
+        found = alta_table("alta-table5", tmp_path / verdict / str(share)).lines[0].verdict
+        assert found.startswith(verdict), share
+
+
 def test_results_from_before_a_setting_are_read_as_what_they_were() -> None:
     planned = sequence_studies("full")
     for name, distances in {"relative_8": "each", "scan_2": "each", "absolute_8": "buckets"}.items():
         config = json.loads((RESULTS / "alta" / name / "config.json").read_text())
         found = SequenceStudy.of({**config, "transformer": _without(config["transformer"], "distances")})
         assert found.transformer.distances == distances
-        assert found.transformer == replace(planned[name].transformer, distances=distances)
+        was = {"distances": distances, "precision": config["transformer"]["precision"]}
+        assert found.transformer == replace(planned[name].transformer, **was)
     for name in ("parity_sequential_relative", "absolute_8", "absolute_8_shared"):
         config = json.loads((RESULTS / "alta" / name / "config.json").read_text())
         older = _without({**config, "recipe": _without(_without(config["recipe"], "clip"), "schedule")}, "split")
-        meant = planned[name]
-        assert SequenceStudy.of(older) == replace(meant, recipe=replace(meant.recipe, schedule="constant"))
+        found, meant = SequenceStudy.of(older), planned[name]
+        if found.transformer is not None:
+            meant = replace(meant, transformer=replace(meant.transformer, precision=found.transformer.precision))
+        assert found == replace(meant, recipe=replace(meant.recipe, schedule="constant"))
 
 
 def test_what_was_tested_or_trained_otherwise_is_said(tmp_path: Path) -> None:
@@ -1278,16 +1299,16 @@ def test_all_trainings_in_one_table(tmp_path: Path) -> None:
         "more ones": "50.0",
         "test of SCAN": "",
         "compared with": "one_program",
-        "nearest head (untrained, uniform)": "0.50 (–, 0.88)",
+        "nearest head / one each (untrained, uniform)": "0.50 / 1.00 (–, 0.88)",
         "the same from the answering place": "",
-        "variables read (shuffled, most frequent)": "0.50 (0.62, 0.50)",  # the embedding is left out
+        "variables read (untrained, shuffled, most frequent)": "0.50 (–, 0.62, 0.50)",  # the embedding is left out
         "the same at the answering place": "",
         "measured on": "64 texts at most: the old way",
     }
-    cells = ("compared with", "longer", "nearest head (untrained, uniform)")
+    cells = ("compared with", "longer", "nearest head / one each (untrained, uniform)")
     assert [rows[1][cell] for cell in cells] == ["other_program", "", ""]
     assert (rows[2]["test of SCAN"], rows[2]["longer"]) == ("10.0", "")
-    there = {"accuracy": 0.75, "control": 0.5, "majority": 0.25}
+    there = {"accuracy": 0.75, "control": 0.5, "majority": 0.25, "untrained": 0.125}
     gap["heads"] = [one | {"untrained": 0.5, "answering": one | {"untrained": 1.0}} for one in gap["heads"]]
     gap["variables"] = [one | {"answering": there if one["layer"] == 1 else None} for one in gap["variables"]]
     measured = {"version": 2, "texts": 1024, "length": 20}
@@ -1295,7 +1316,8 @@ def test_all_trainings_in_one_table(tmp_path: Path) -> None:
     write_json(tmp_path / "alta/relative_8/gap.json", now)
     row = alta_table("alta-gap", tmp_path).details[0].rows[0]
     assert row[-5:] == (
-        *("0.50 (0.50, 0.88)", "0.50 (1.00, 0.88)", "0.50 (0.62, 0.50)", "0.75 (0.50, 0.25)"),
+        *("0.50 / 1.00 (0.50, 0.88)", "0.50 / 1.00 (1.00, 0.88)"),
+        *("0.50 (–, 0.62, 0.50)", "0.75 (0.12, 0.50, 0.25)"),
         "1024 texts of 20 bits, mark: before the bits",
     )
     said = CliRunner().invoke(app, ["alta", "summary", "--folder", str(tmp_path)], env={"COLUMNS": "250"}).output

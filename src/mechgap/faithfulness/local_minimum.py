@@ -8,6 +8,7 @@ moved to both sides and the loss computed anew: nothing here uses what the paper
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -121,6 +122,7 @@ def ways_down(
             of all parameters.
         regulariser: "L1", or "L2" for the sum of squares.
     """
+    _check_one_at_a_time(rules, shown)
     mlp, z = compile_plain(rules, readable), encode(shown, readable)
     fires, found = mlp.hidden(z), []
     for j, rule in enumerate(rules):
@@ -145,11 +147,23 @@ def is_well_shown(rules: Sequence[Rule], shown: Assignments) -> bool:
 
     Every rule fires on some example, and every rule of two or more tests has an example on which exactly one fails.
     """
+    _check_one_at_a_time(rules, shown)
     for rule in rules:
         failed = np.sum([~shown.holds([test]) for test in rule.tests], axis=0)
         if not (failed == 0).any() or (len(rule.tests) > 1 and not (failed == 1).any()):
             return False
     return True
+
+
+def _check_one_at_a_time(rules: Sequence[Rule], shown: Assignments) -> None:
+    """Of rules for one target at most one may fire (B.1): the MLP would take its old value away twice."""
+    fires = [shown.holds(rule.tests) for rule in rules]
+    for (i, one), (j, other) in combinations(enumerate(rules), 2):
+        if one.target == other.target and (fires[i] & fires[j]).any():
+            raise ValueError(
+                f"'{one}' and '{other}' fire on the same example and write {one.target!r} twice. Leave out one of "
+                "them, or give it a test that the other one fails."
+            )
 
 
 def _size(weight: Any, regulariser: Regulariser) -> Any:

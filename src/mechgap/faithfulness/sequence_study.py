@@ -42,7 +42,7 @@ from mechgap.training.many import STOPPED, Trained
 from mechgap.training.sequences.end_to_end import ParitySize, predictions, train_parity
 from mechgap.training.sequences.probed import Probed, run_probed, train_probed
 from mechgap.training.sequences.scan import ScanSize, scan_right, train_scan
-from mechgap.training.sequences.supervise import supervise, vector_accuracy, with_mlp
+from mechgap.training.sequences.supervise import Mlp, supervise, vector_accuracy, with_mlp
 
 CONFIG, MANIFEST, GAP = "config.json", "manifest.json", "gap.json"
 PROBED = "_probed"  # ends the names of studies of this kind
@@ -188,7 +188,9 @@ def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dic
         network: CompiledAlta = replace(compiled, network=with_mlp(compiled.network, mlp))
         found.append([int(answer) for answer in answers(program, partial(_outputs, network, most), texts)])
         vectors.append(vector_accuracy(mlp, traces))
-        gaps[str(seed)] = {program.name: _gap(network.network, program, study.train_length)}
+        before = Mlp.init(traces.before.shape[1], study.mlp, key=_seed_key(study, seed))
+        untrained = with_mlp(compiled.network, before)
+        gaps[str(seed)] = {program.name: _gap(network.network, program, study.train_length, untrained=untrained)}
     return trained, np.array(found), gaps, {"vectors right": vectors}
 
 

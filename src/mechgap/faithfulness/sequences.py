@@ -34,7 +34,7 @@ class Nearest:
         distance: total variation per row, 0 to 1, over rows in which the program's head looks somewhere.
         matched: the same when no head of the network may stand for two of the program.
         uniform: of attention to all positions alike.
-        untrained: of the nearest head before training, since one of many is always near; None where heads are given.
+        untrained: of the nearest head before training, since one of many is always near; None where it is not given.
         layer, index: of the nearest head.
     """
 
@@ -67,11 +67,14 @@ class Reading:
         accuracy: of the probe.
         control: of a probe that is fitted and tested on the values of other texts, which texts have as a whole.
         majority: of always saying the most frequent value.
+        untrained: of a probe of the network before training: much can be read off random layers, too. None where it
+            is not given.
     """
 
     accuracy: float
     control: float
     majority: float
+    untrained: float | None
 
 
 @dataclass(frozen=True)
@@ -115,25 +118,24 @@ def measure_gap(
         program: what it is compared with.
         texts: all of one length; probes are fitted on every second one, and tested on the others.
         layers: of the network.
-        untrained: the network before training; None where its heads were not trained.
+        untrained: the network before training, for comparison; None for no comparison.
     """
     meant = Meant.of(program, texts)
+    heads, probes = _compared(net, meant, layers)
+    heads_before, probes_before = (None, None) if untrained is None else _compared(untrained, meant, layers)
+    return Gap(heads.matches(heads_before), probes.found(probes_before))
+
+
+def _compared(net: Transformer, meant: "Meant", layers: int) -> tuple["HeadDistances", "Probes"]:
+    """One network beside what is meant: probes are fitted on every second text, and tested on the others."""
     count = 0 if net.block.heads is None else net.block.heads.null.shape[-1]
     heads, probes = HeadDistances(meant, layers, count), Probes(meant, layers + 1, net.tokens.shape[1])
-    for part in _parts(np.arange(0, len(texts), 2)):
-        seen = observe_transformer(net, meant.ids[part], layers)
-        heads.add(part, seen.attention)
-        probes.fit(part, seen.streams)
-    for part in _parts(np.arange(1, len(texts), 2)):
-        seen = observe_transformer(net, meant.ids[part], layers)
-        heads.add(part, seen.attention)
-        probes.test(part, seen.streams)
-    before = None
-    if untrained is not None:
-        before = HeadDistances(meant, layers, count)
-        for part in _parts(np.arange(len(texts))):
-            before.add(part, observe_transformer(untrained, meant.ids[part], layers).attention)
-    return Gap(heads.matches(before), probes.found())
+    for first, use in ((0, probes.fit), (1, probes.test)):
+        for part in _parts(np.arange(first, len(meant.ids), 2)):
+            seen = observe_transformer(net, meant.ids[part], layers)
+            heads.add(part, seen.attention)
+            use(part, seen.streams)
+    return heads, probes
 
 
 def observe_transformer(net: Transformer, ids: Int[np.ndarray, "texts length"], layers: int) -> Observed:
@@ -243,7 +245,7 @@ class Probes:
         self.moments = np.zeros((len(PLACES), layers, width + 1, width + 1))
         self.wanted = np.zeros((len(PLACES), layers, width + 1, 2 * sum(self.sizes)))  # own values, then the control's
         self.weights: np.ndarray | None = None
-        self.right = np.zeros((len(PLACES), layers, len(self.variables), 3))  # as the fields of `Reading`
+        self.right = np.zeros((len(PLACES), layers, len(self.variables), 3))  # as the first fields of `Reading`
         self.tested = np.zeros(len(PLACES))
 
     def fit(self, part: np.ndarray, streams: Float[np.ndarray, "texts layers l d"]) -> None:
@@ -267,20 +269,24 @@ class Probes:
                 self.right[place, layer, i] += [guess.sum() for guess in guesses]
             self.tested[place] += len(x) if layer == 0 else 0
 
-    def found(self) -> list[VariableProbe]:
+    def found(self, untrained: "Probes | None" = None) -> list[VariableProbe]:
         """Variables that have several values after a layer, layer by layer."""
-        everywhere, answering = (self.right[i] / max(self.tested[i], 1) for i in range(len(PLACES)))
         return [
             VariableProbe(
-                **vars(Reading(*everywhere[layer, i].tolist())),
+                **vars(self._reading(0, layer, i, untrained)),
                 variable=variable.name,
                 layer=layer,
-                answering=Reading(*answering[layer, i].tolist()) if np.ptp(values[i][:, -1]) else None,
+                answering=self._reading(1, layer, i, untrained) if np.ptp(values[i][:, -1]) else None,
             )
             for layer, values in enumerate(self.values)
             for i, variable in enumerate(self.variables)
             if np.ptp(values[i])
         ]
+
+    def _reading(self, place: int, layer: int, variable: int, untrained: "Probes | None") -> Reading:
+        shares = self.right[place, layer, variable] / max(self.tested[place], 1)
+        before = None if untrained is None else untrained._reading(place, layer, variable, None).accuracy
+        return Reading(*shares.tolist(), untrained=before)
 
     def _examples(
         self, part: np.ndarray, streams: np.ndarray

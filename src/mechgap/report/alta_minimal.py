@@ -14,6 +14,7 @@ from mechgap.programs.tasks import Task, right, task_of
 from mechgap.report.alta_tables import alta_named
 
 MOST_COMPARED = 2000  # rules whose tests are taken out one by one
+NAMED = 3  # of those that could go
 LONGEST = 64  # texts whose layers are counted
 TRAINED, MOST_TESTED = "training set", 1000  # texts of the training set that are tested, too, about
 
@@ -27,14 +28,14 @@ class Generalisation:
         kept: how many of them are left.
         layers: the most that the longest texts of the training set take.
         combinations: of values of all variables and heads' outputs, which the rules tell apart.
-        removable: what could be removed besides, by Definition 1; None where there are too many rules to try.
+        removable: what could be removed besides, by Definition 1, in words; None where there are too many rules to try.
         whole, small: slice -> share of right answers, of the whole program and of the minimal one, as interpreted. The
             paper's bars are of compiled networks; those of parity answer the same (tests/test_minimal.py).
     """
 
     rules: int | None
     kept: int
-    removable: int | None
+    removable: list[str] | None
     layers: int
     combinations: int
     whole: dict[str, float]
@@ -53,7 +54,7 @@ def generalisation(program: AltaProgram, task: Task) -> Generalisation:
     return Generalisation(
         rules=None if program.name == "scan" else rule_count(program),
         kept=rule_count(small, shown),
-        removable=len(removable(small.rules, shown, program.readable)) if few else None,
+        removable=[str(one) for one in removable(small.rules, shown, program.readable)] if few else None,
         layers=int(program.interpret([program.encode(text) for text in _longest(task)]).layers.max()),
         combinations=math.prod(len(variable.domain) for variable in program.readable.values()),
         whole={name: float(right(program, task, texts).mean()) for name, texts in slices.items()},
@@ -88,4 +89,10 @@ def print_minimal(name: str, train_length: int | None = None, split: str | None 
     of = "" if found.rules is None else f" of {found.rules}"
     console.print(f"{found.kept}{of} rules are left, counted with one value per test, and a reset per value of a head.")
     if found.removable is not None:
-        console.print(f"{found.removable} of their tests could still be removed (Definition 1).", highlight=False)
+        console.print(f"{len(found.removable)} of their tests could still be removed (Definition 1).", highlight=False)
+        for one in found.removable[:NAMED]:
+            console.print(f"  {one}", highlight=False, soft_wrap=True)
+        if len(found.removable) > NAMED:
+            console.print(
+                f"  and {len(found.removable) - NAMED} more; mechgap.programs.minimal.removable has them all."
+            )

@@ -26,6 +26,14 @@ SLICES = {
     "test": "test of SCAN",
 }
 
+# A distance, the same if no head may stand for two, and what it is compared with; a share, and what it is compared with
+GAP_COLUMNS = (
+    "nearest head / one each (untrained, uniform)",
+    "the same from the answering place",
+    "variables read (untrained, shuffled, most frequent)",
+    "the same at the answering place",
+)
+
 
 def finished(place: Path, names: Iterable[str] | None = None) -> list[str]:
     """Those studies that a folder holds results of, in their order."""
@@ -37,8 +45,7 @@ def finished(place: Path, names: Iterable[str] | None = None) -> list[str]:
 def study_table(folders: Iterable[Path]) -> Details:
     """Right answers, how well they generalise, and the gap; a line per study and program that it is compared with."""
     header = ("study", "learns from", "networks", "training", *SLICES.values())
-    header += ("compared with", "nearest head (untrained, uniform)", "the same from the answering place")
-    header += ("variables read (shuffled, most frequent)", "the same at the answering place", "measured on")
+    header += ("compared with", *GAP_COLUMNS, "measured on")
     rows = [row for folder in folders for row in _study_rows(folder)]
     return Details("All trainings: right answers in percent, and the gap to a program", header, tuple(rows))
 
@@ -112,24 +119,24 @@ def percent(shares: Sequence[float]) -> str:
 
 
 def _heads(heads: Sequence[Mapping[str, Any]]) -> str:
-    """The mean distance of the nearest heads, of the nearest before training, and of uniform ones."""
-    return _means(heads, "distance", "untrained", "uniform")
+    """The mean distance of the nearest heads, of one each, of the nearest before training, and of uniform ones."""
+    return _means(heads, ("distance", "matched"), ("untrained", "uniform"))
 
 
 def _read(probes: Sequence[Mapping[str, Any]]) -> str:
-    """How often variables, shuffled ones, and the most frequent value are right; the mean over layers."""
-    return _means(probes, "accuracy", "control", "majority")
+    """How often variables, those before training, shuffled ones, and the most frequent value are right."""
+    return _means(probes, ("accuracy",), ("untrained", "control", "majority"))
 
 
-def _means(found: Sequence[Mapping[str, Any]], first: str, *others: str) -> str:
-    """The mean of one measure, and those of others in brackets; a dash where it was not measured."""
+def _means(found: Sequence[Mapping[str, Any]], first: Sequence[str], others: Sequence[str]) -> str:
+    """The means of measures, and those of others in brackets; a dash where one was not measured."""
     if not found:
         return ""
-    means = [
-        "–" if any(one.get(name) is None for one in found) else f"{np.mean([one[name] for one in found]):.2f}"
-        for name in (first, *others)
-    ]
-    return f"{means[0]} ({', '.join(means[1:])})"
+    mean = {
+        name: "–" if any(one.get(name) is None for one in found) else f"{np.mean([one[name] for one in found]):.2f}"
+        for name in (*first, *others)
+    }
+    return f"{' / '.join(mean[name] for name in first)} ({', '.join(mean[name] for name in others)})"
 
 
 def _answering(found: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -39,7 +39,10 @@ def trace_vectors(network: Transformer, program: AltaProgram, texts: Sequence[st
     most = max(int(taken.max()) for taken in layers)  # of all parts: every number of layers is compiled by itself
     for part, taken in zip(parts, layers, strict=True):
         ids, lengths = batched(program, part)
-        room = room_for(len(ids)), room_for(ids.shape[1])
+        places = room_for(ids.shape[1])
+        if network.positions is not None:  # of which there are as many as the program has
+            places = max(ids.shape[1], min(places, len(network.positions)))
+        room = room_for(len(ids)), places
         padded = np.zeros(room, int)
         padded[: len(ids), : ids.shape[1]] = ids
         longer = np.ones(room[0], int)
