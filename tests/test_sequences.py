@@ -1171,10 +1171,12 @@ def test_small_numbers_and_failed_trainings_are_not_reproduced_by_chance(tmp_pat
     lines = {line.label: line.verdict for line in alta_table("alta-table3", tmp_path).lines}
     assert lines["8 layers, absolute, length <= 20"].startswith("differs")
     assert lines["8 layers, absolute, ones > 20"] == "shown: it did not learn texts as long as those of training"
-    for share, verdict in ((0.0, "differs"), (0.056, "reproduced"), (0.054, "differs"), (0.15, "reproduced")):
-        write_result(tmp_path / verdict / str(share), "scan_2", [(share,)], ended="enough")  # the paper has 11
-        found = alta_table("alta-table5", tmp_path / verdict / str(share)).lines[0].verdict
-        assert found.startswith(verdict), share
+    for share, verdict in ((0.0, "differs"), (0.044, "differs"), (0.046, "reproduced"), (0.13, "reproduced")):
+        folder = tmp_path / str(share)
+        write_result(folder, "scan_16", [(share,)], ended="enough")
+        found = {line.label: line for line in alta_table("alta-table5", folder).lines}
+        line = found["length, 16 layers, shared, relative, test"]
+        assert (line.paper, line.verdict[: len(verdict)]) == ("9", verdict), share
 
 
 def test_results_from_before_a_setting_are_read_as_what_they_were() -> None:

@@ -284,9 +284,9 @@ class Probes:
         ]
 
     def _reading(self, place: int, layer: int, variable: int, untrained: "Probes | None") -> Reading:
-        shares = self.right[place, layer, variable] / max(self.tested[place], 1)
+        accuracy, control, majority = (self.right[place, layer, variable] / max(self.tested[place], 1)).tolist()
         before = None if untrained is None else untrained._reading(place, layer, variable, None).accuracy
-        return Reading(*shares.tolist(), untrained=before)
+        return Reading(accuracy, control, majority, before)
 
     def _examples(
         self, part: np.ndarray, streams: np.ndarray

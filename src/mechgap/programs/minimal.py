@@ -120,10 +120,11 @@ class Removable:
 def removable(rules: Sequence[Rule], shown: Assignments, readable: Mapping[str, Variable]) -> list[Removable]:
     """Every rule, and every test but one, that could be removed: none, if the rules are minimal (Definition 1).
 
-    A rule can go where all it does is done by others, too: of two that are the same, each is named. Without a test a rule fires in more cases. That changes something where it writes another value than is there; or
-    where another rule writes the variable too, since no two rules may. The test of the target's own value is not tried:
-    a rule must have it (B.1), or the MLP would take away a value that is not there. Read to the letter, Definition 1
-    has no such exception, and o := 1 if o = 0, the only rule of a binary o, could never be minimal.
+    A rule can go where all it does is done by others, too: of two that are the same, each is named. Without a test a
+    rule fires in more cases. That changes something where it writes another value than is there; or where another rule
+    writes the variable too, since no two rules may. The test of the target's own value is not tried: a rule must have
+    it (B.1), or the MLP would take away a value that is not there. Read to the letter, Definition 1 has no such
+    exception, and o := 1 if o = 0, the only rule of a binary o, could never be minimal.
     """
     fires = [shown.holds(rule.tests) for rule in rules]
     found = []
