@@ -208,9 +208,16 @@ def test_a_split_by_compound_divergence_is_read(tmp_path: Path) -> None:
     (tmp_path / "mcd1.json").write_text('{"trainIdxs": [5], "testIdxs": [0]}')
     with pytest.raises(ValueError, match="5 is not the number of a line"):
         read_mcd_split(tmp_path / "mcd1.json", tmp_path / "tasks.txt")
-    (tmp_path / "mcd1.json").write_text('{"trainIdxs": [1]}')
-    with pytest.raises(ValueError, match="the lists trainIdxs and testIdxs"):
-        read_mcd_split(tmp_path / "mcd1.json", tmp_path / "tasks.txt")
+    for broken, message in {
+        '{"trainIdxs": [1]}': "the lists trainIdxs and testIdxs, none of them empty",
+        '{"trainIdxs": [1], "testIdxs": []}': "the lists trainIdxs and testIdxs, none of them empty",
+        '{"trainIdxs": [1': r"mcd1.json is not readable JSON .* it may be truncated. Fetch it again",
+    }.items():
+        (tmp_path / "mcd1.json").write_text(broken)
+        with pytest.raises(ValueError, match=message):
+            read_mcd_split(tmp_path / "mcd1.json", tmp_path / "tasks.txt")
+    with pytest.raises(FileNotFoundError, match=r"No file none.txt, whose lines .*mcd1.json numbers. Put it there"):
+        read_mcd_split(tmp_path / "mcd1.json", "none.txt")
     (tmp_path / "tasks.txt").write_text("IN: walk twice OUT: I_WALK\n")
     with pytest.raises(ValueError, match="line 1: 'walk twice' means WALK WALK"):
         read_split(tmp_path / "tasks.txt")

@@ -1324,7 +1324,11 @@ def test_all_trainings_in_one_table(tmp_path: Path) -> None:
     )
     said = CliRunner().invoke(app, ["alta", "summary", "--folder", str(tmp_path)], env={"COLUMNS": "250"}).output
     assert "ended after 7 steps" in said
-    assert "test of SCAN" in said
+    assert "SCAN" in said
+    narrow = CliRunner().invoke(app, ["alta", "summary", "--folder", str(tmp_path)], env={"COLUMNS": "80"}).output
+    assert max(len(line) for line in narrow.splitlines()) <= 80
+    for whole in ("0.50 / 1.00 (1.00, 0.88)", "0.75 (0.12, 0.50, 0.25)", "relative_8: one_program", "│ 60.0 "):
+        assert whole in narrow, whole
 
 
 def test_how_simple_programs_are() -> None:

@@ -13,7 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 import mechgap.training.transnar.distillation as distillation
+import mechgap.training.transnar.evaluation as asking
 import mechgap.training.transnar.loop as loop
+import mechgap.training.transnar.reasoner as thinking
 from mechgap.algorithms import text
 from mechgap.cli import app
 from mechgap.compiler import compile as compile_program
@@ -33,7 +35,7 @@ from mechgap.training.transnar.data import (
 from mechgap.training.transnar.distillation import answered, examples_of, share_right, taught_groups
 from mechgap.training.transnar.evaluation import _by_room, check_unseen, evaluate_growing, positions_to_answer
 from mechgap.training.transnar.exam import exam_file, exam_for, growing_exam, tokens_of
-from mechgap.training.transnar.loop import Pair, initial_model, loss_of, train_text_models, with_states
+from mechgap.training.transnar.loop import Pair, initial_model, loss_of, memory_of, train_text_models, with_states
 from mechgap.training.transnar.reasoner import questions_asked, stand_in
 from mechgap.training.transnar.result import HALF, load_reasoner, save_reasoner
 from mechgap.training.transnar.study import load_study, notes_of, read_study, save_study
@@ -65,7 +67,7 @@ def exact() -> CompiledReasoner:
 def test_kept_states_are_those_that_are_asked_for(
     kind: str, groups: tuple[Group, ...], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "KEPT_AT_ONCE", 4)  # of 6 in a group: the last ones are filled up
+    monkeypatch.setattr(thinking, "QUESTIONS_AT_ONCE", 4)  # of 6 in a group: the last ones are filled up
     reasoner = request.getfixturevalue({"shared": "reasoner", "compiled": "exact"}[kind])
     asked = corpus_of(CONFIG, groups, reasoner)
     kept = with_states(CONFIG, asked, reasoner)
@@ -78,6 +80,77 @@ def test_kept_states_are_those_that_are_asked_for(
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert kept.kept is not None
     assert kept.kept.nodes.shape[0] == 24
+
+
+def test_controls_are_what_they_are_called(reasoner: SharedReasoner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a model is given: whose states, at which positions, and whether it may look."""
+    examples = [e for name in ("bfs", "minimum") for e in text.sample(name, 4, 4, seed=5)]
+    of_question = {tuple(text.encode(e.question)): i for i, e in enumerate(examples)}
+    own = thinking.question_states(reasoner, [text.parse(e.question) for e in examples], None)
+    seen: list[dict[str, Any]] = []
+
+    def greedy(model: Any, ids: Any, lengths: Any, positions: Any, memory: Any, **more: Any) -> np.ndarray:
+        rows = [of_question[tuple(row[1:n].tolist())] for row, n in zip(np.asarray(ids), lengths, strict=True)]
+        seen.append({"rows": rows, "positions": np.asarray(positions), "memory": memory, "opened": bool(more["opened"])})
+        return np.full((len(rows), 4), text.EOS)
+
+    monkeypatch.setattr(asking, "greedy", greedy)
+    model = initial_model(CONFIG, reasoner, 0)
+    for name, control in asking.CONTROLS.items():
+        seen.clear()
+        asking.answers(model, CONFIG, reasoner, examples, EvaluationConfig(together=8), control)
+        (given,) = seen
+        assert sorted(given["rows"]) == list(range(8))
+        assert given["rows"] != list(range(8))  # neighbours are not of one algorithm
+        shown = np.roll(given["rows"], 1) if name == "shuffled" else given["rows"]
+        np.testing.assert_array_equal(given["memory"].nodes, own.nodes[shown])
+        np.testing.assert_array_equal(given["memory"].edges, own.edges[shown])
+        assert given["opened"] == (name != "gates shut")
+        counted = given["positions"] == np.arange(given["positions"].shape[1])
+        assert counted.all() == (name == "plain positions")
+    seen.clear()
+    asking.answers(model, replace(CONFIG, memory="shuffled"), reasoner, examples, EvaluationConfig(together=8))
+    np.testing.assert_array_equal(seen[0]["memory"].nodes, own.nodes[np.roll(seen[0]["rows"], 1)])
+
+
+def test_a_model_of_shuffled_states_is_trained_on_those_of_others(
+    groups: tuple[Group, ...], reasoner: SharedReasoner
+) -> None:
+    config = replace(CONFIG, memory="shuffled")
+    corpus = with_states(config, corpus_of(config, groups, reasoner), reasoner)
+    asked = jnp.array([3, 5, 1])
+    shown = memory_of(config, reasoner, asked, corpus.kept)
+    np.testing.assert_array_equal(shown.nodes, corpus.kept.nodes[jnp.array([1, 3, 5])])
+    own = memory_of(CONFIG, reasoner, asked, corpus.kept)
+    np.testing.assert_array_equal(own.nodes, corpus.kept.nodes[asked])
+
+
+@pytest.mark.parametrize("kind", ["none", "last", "all"])
+def test_how_far_gradients_go_into_a_reasoner(kind: str, reasoner: SharedReasoner) -> None:
+    """Not at all; into its last step, so that what came before is a constant; or into all steps."""
+    asked = questions_asked(reasoner, [text.parse(e.question) for e in text.sample("bfs", 4, 2)])
+    weights, fixed = eqx.partition(reasoner, eqx.is_inexact_array)
+
+    def total(learned: Any, other: Any, gradients: str) -> Any:
+        """Of all steps but the last by some weights, and of the last by others."""
+        one, before = (eqx.combine(w, fixed) for w in (learned, other))
+        if gradients != "by hand":
+            return jnp.sum(one.memory(asked, None, gradients).nodes ** 2)
+
+        def states(number: Any, inputs: Any, size: Any) -> Any:
+            present = jnp.arange(inputs["pos"].shape[-1]) < size
+            hidden = before._states(before.net, number, inputs, present, one.frames - 1).nodes[-1]
+            return one._states(one.net, number, inputs, present, 2, hidden).nodes[0]
+
+        nodes = jax.vmap(states)(asked.numbers, asked.inputs, asked.sizes)
+        return jnp.sum(nodes**2)
+
+    gradient = eqx.filter_jit(jax.grad(total))
+    found = jax.tree.leaves(gradient(weights, weights, kind))
+    by_hand = jax.tree.leaves(gradient(weights, weights, "by hand"))
+    alike = all(np.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(found, by_hand, strict=True))
+    assert alike == (kind == "last")
+    assert any(np.abs(x).max() > 0 for x in found) == (kind != "none")
 
 
 def test_every_question_is_thought_about_by_the_network_of_its_algorithm(

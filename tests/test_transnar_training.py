@@ -18,6 +18,7 @@ import mechgap.training.transnar.loop as loop
 from mechgap.algorithms import algorithm, text
 from mechgap.cli import app
 from mechgap.compiler import compile as compile_program
+from mechgap.networks.clrs_net import STATES
 from mechgap.networks.cross_attention import Memory
 from mechgap.networks.slots import without_empty_slots
 from mechgap.report import text_models
@@ -242,9 +243,12 @@ def test_a_compiled_reasoner_ends_in_the_answer() -> None:
     inputs = {v.name: asked.inputs[slots[v.name]] for v in network.spec.at(Stage.INPUT)}
     first = {v.name: asked.hints[slots[v.name]][:, None] for v in network.spec.at(Stage.HINT)}
     present = jnp.arange(6) < asked.sizes[:, None]
-    run = lambda i, h, length, there: network(i, h, length, steps=8, present=there, record=False)  # noqa: E731
-    outputs = jax.vmap(run)(inputs, first, asked.lengths, present).outputs
-    said = np.argmax(outputs["pi"], axis=-1)
+    run = lambda i, h, length, there: network(i, h, length, steps=8, present=there, record=STATES)  # noqa: E731
+    made = jax.vmap(run)(inputs, first, asked.lengths, present)
+    assert len(set(np.asarray(asked.lengths).tolist())) > 1
+    for row, length in enumerate(asked.lengths):  # of an execution of T states, T - 1 steps lead to the last
+        close(memory.nodes[row], np.where(present[row, :, None], made.states.nodes[row, length - 2], 0))
+    said = np.argmax(made.outputs["pi"], axis=-1)
     for example, pi in zip(examples, said, strict=True):
         assert f"[{' '.join(map(str, pi[: example.length]))}]" == example.answer.strip()
 

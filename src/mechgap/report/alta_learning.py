@@ -9,11 +9,13 @@ from rich.table import Table
 from mechgap.algorithms.inputs import nearest
 from mechgap.faithfulness.sequence_presets import check_settings_are_used, sequence_studies
 from mechgap.faithfulness.sequence_study import run_missing
-from mechgap.report.alta_summary import study_table
+from mechgap.report.alta_summary import GAP_COLUMNS, SLICES, study_table
 from mechgap.report.paper.alta import FOLDER, QUICK, alta_table
 from mechgap.report.paper.verdicts import Details
 
-SUMMARIES = ("alta-simplicity", "alta-gap")
+SHORT = 25  # characters of a cell of numbers, at most
+GAPS = "alta-gap"
+SUMMARIES = ("alta-simplicity", GAPS)
 
 
 def learn(
@@ -35,7 +37,8 @@ def learn(
     chosen = [study for name, study in studies.items() if (name in names if names else study.kind == kinds[0])]
     check_settings_are_used(changes or {}, chosen)
     run_missing(chosen, place, place / ".state", lambda said: console.print(said, highlight=False), stop_after)
-    console.print(rich_table(study_table(place / study.name for study in chosen)))
+    for part in narrower(study_table(place / study.name for study in chosen)):
+        console.print(rich_table(part))
     if preset == "quick":
         console.print(QUICK, highlight=False)
 
@@ -49,15 +52,40 @@ def print_summary(folder: Path) -> None:
     console = Console()
     for name in SUMMARIES:
         for found in alta_table(name, folder).details:
-            console.print(rich_table(found))
+            for part in narrower(found) if name == GAPS else [found]:
+                console.print(rich_table(part))
+
+
+def narrower(found: Details) -> list[Details]:
+    """The table of all trainings as three or four that fit into a terminal: training, answers, the gap."""
+    heads, heads_there, variables, variables_there = GAP_COLUMNS
+    parts = {
+        "How training went": ("learns from", "networks", "training"),
+        "Right answers in percent": tuple(SLICES.values()),
+        f"The gap to a program. Heads: {heads}. Variables: {variables}": (heads, variables),
+        "The same from and at the answering place": (heads_there, variables_there),
+    }
+    tables = []
+    for title, columns in parts.items():
+        compared = heads in columns or heads_there in columns
+        rows = []
+        for row in found.rows:
+            cell = dict(zip(found.header, row, strict=True))
+            cells = tuple(cell[name] for name in columns)
+            program = f": {cell['compared with']}" if compared else ""
+            rows += [(f"{cell['study']}{program}", *cells)] if any(cells) else []
+        names = ("heads", "variables") if compared else columns
+        tables.append(Details(title, ("study: program" if compared else "study", *names), tuple(rows)).cropped())
+    return [table for table in tables if table.rows]
 
 
 def rich_table(found: Details) -> Table:
-    """A table for a terminal; columns that are empty throughout are left out."""
+    """A table for a terminal; columns that are empty throughout are left out, and numbers stay in one line."""
     found = found.cropped()
     table = Table(title=found.title, title_justify="left")
-    for name in found.header:
-        table.add_column(name, overflow="fold")
+    for i, name in enumerate(found.header):
+        is_words = any(len(row[i]) > SHORT or not row[i][:1].isdigit() for row in found.rows if row[i])
+        table.add_column(name if is_words else name.replace(" ", "\n"), overflow="fold", no_wrap=not is_words)
     for row in found.rows:
         table.add_row(*row)
     return table

@@ -138,11 +138,16 @@ def read_mcd_split(path: str | Path, tasks: str | Path) -> tuple[list[str], list
         path: a JSON file with `trainIdxs` and `testIdxs`, numbers of lines.
         tasks: the file of these lines, see `read_split`.
     """
+    if not Path(tasks).is_file():
+        raise FileNotFoundError(f"No file {tasks}, whose lines {path} numbers. Put it there.")
     lines = [command for command, _ in read_split(tasks)]
-    document = json.loads(Path(path).read_text())
+    try:
+        document = json.loads(Path(path).read_text())
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not readable JSON ({error}); it may be truncated. Fetch it again.") from error
     parts: list[Any] = [document.get(n) if isinstance(document, dict) else None for n in ("trainIdxs", "testIdxs")]
-    if not all(isinstance(part, list) for part in parts):
-        raise ValueError(f"{path}: expected a JSON object with the lists trainIdxs and testIdxs.")
+    if not all(isinstance(part, list) and part for part in parts):
+        raise ValueError(f"{path}: expected a JSON object with the lists trainIdxs and testIdxs, none of them empty.")
     wrong = [i for part in parts for i in part if not isinstance(i, int) or not 0 <= i < len(lines)]
     if wrong:
         raise ValueError(f"{path}: {wrong[0]!r} is not the number of a line of {tasks}, which has {len(lines)}.")

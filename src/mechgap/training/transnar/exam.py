@@ -11,6 +11,7 @@ from mechgap.algorithms import text
 from mechgap.algorithms.text import Example
 from mechgap.algorithms.text.scores import ScoreRow
 from mechgap.storage import write_text
+from mechgap.training.checkpoint import read_json
 from mechgap.training.config import hashed_name
 from mechgap.training.transnar.config import EvaluationConfig
 
@@ -74,7 +75,7 @@ def _file(what: list) -> str:
 def _kept(file: str, draw: Callable[[], list[Example]], folder: str | Path | None) -> Exam:
     path = None if folder is None else Path(folder) / file
     if path is not None and path.exists():
-        kept = json.loads(path.read_text())
+        kept = read_json(path)
         return Exam([Example(**one) for one in kept["examples"]], kept["exact"])
     examples = draw()
     exam = Exam(examples, exact_scores(examples) if examples else {})

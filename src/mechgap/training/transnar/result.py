@@ -21,6 +21,7 @@ from mechgap.networks.transnar import TransNAR
 from mechgap.programs import program
 from mechgap.storage import read_tensors, write_tensors, write_text
 from mechgap.trace import Spec
+from mechgap.training.checkpoint import read_json
 from mechgap.training.transnar.config import TextTrainingConfig
 from mechgap.training.transnar.reasoner import CompiledReasoner, Reasoner, SharedReasoner
 from mechgap.training.weights import named, renamed, skeleton_of, variable_of
@@ -86,7 +87,7 @@ def load_text_models(folder: str | Path) -> TextModels:
     folder = Path(folder)
     if not finished(folder):
         raise FileNotFoundError(f"{folder} holds no trained text models: it has no {METRICS}. Train some first.")
-    config = TextTrainingConfig.from_settings(json.loads((folder / CONFIG).read_text()))
+    config = TextTrainingConfig.from_settings(read_json(folder / CONFIG))
     shared = load_reasoner(folder / REASONER) if (folder / REASONER).exists() else None
     own = [folder / OWN_REASONER.format(seed) for seed in config.seed_range]
     reasoners = tuple(load_reasoner(path) if path.exists() else shared for path in own)
@@ -94,7 +95,7 @@ def load_text_models(folder: str | Path) -> TextModels:
     skeleton = jax.eval_shape(partial(TransNAR.init, config.model(*widths)), key=jax.random.key(0))
     paths = [folder / MODEL.format(seed) for seed in config.seed_range]
     models = tuple(renamed(skeleton, _read(path, FORMAT)[0], f"The model in {path}") for path in paths)
-    metrics, manifest = (json.loads((folder / name).read_text()) for name in (METRICS, MANIFEST))
+    metrics, manifest = (read_json(folder / name) for name in (METRICS, MANIFEST))
     return TextModels(config, models, reasoners, metrics, manifest)
 
 

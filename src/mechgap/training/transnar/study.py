@@ -21,6 +21,7 @@ from typing import Any
 
 from mechgap.algorithms.inputs import nearest
 from mechgap.storage import write_text
+from mechgap.training.checkpoint import read_json
 from mechgap.training.config import parse_toml
 from mechgap.training.multi_task import MultiTaskConfig, train_together
 from mechgap.training.transnar.config import STAND_IN, EvaluationConfig, TextTrainingConfig
@@ -293,9 +294,14 @@ def places_of(folder: str | Path) -> dict[str, Path]:
 def notes_of(folder: str | Path) -> dict[str, dict[str, Any]]:
     """What a folder says about the models of its study, in their order: a file for each, so that many may write."""
     start, end = STUDY.split("{}")
-    found = {path.name[len(start) : -len(end)]: json.loads(path.read_text()) for path in Path(folder).glob(start + "*")}
+    found = {path.name[len(start) : -len(end)]: read_json(path) for path in Path(folder).glob(start + "*")}
     if not found:
         raise FileNotFoundError(
             f"{folder} holds neither a study nor trained text models. Train some: mechgap transnar train --preset tiny"
         )
+    for name, note in found.items():
+        if not {"number", "place"} <= note.keys():
+            raise ValueError(
+                f"{Path(folder) / STUDY.format(name)} does not say where its model is. Delete it, and train again."
+            )
     return dict(sorted(found.items(), key=lambda item: item[1]["number"]))

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from mechgap.storage import write_text
+from mechgap.training.checkpoint import read_json
 from mechgap.training.multi_task import load_multi_task
 from mechgap.training.multi_task.loop import NETWORK, SCORES
 from mechgap.training.transnar.result import CONFIG, MANIFEST, METRICS
@@ -39,9 +40,7 @@ def write_summary(study: Study, folder: str | Path, out: str | Path) -> list[str
             )
     out.mkdir(parents=True, exist_ok=True)
     for name, note in notes.items():
-        config, metrics, manifest = (
-            json.loads((folder / note["place"] / file).read_text()) for file in (CONFIG, METRICS, MANIFEST)
-        )
+        config, metrics, manifest = (read_json(folder / note["place"] / file) for file in (CONFIG, METRICS, MANIFEST))
         about = {key: note[key] for key in ("study", "number", "reasoner", "teacher") if key in note}
         looks_at = {"looks_at": trained[note["reasoner"]]} if note.get("reasoner") in trained else {}
         found = _rounded({"metrics": metrics, "manifest": manifest})
@@ -67,13 +66,13 @@ def bring_reasoners(study: Study, out: str | Path, folder: str | Path) -> list[s
 def read_reasoners(out: str | Path) -> dict[str, dict[str, Any]]:
     """Reasoner -> what `write_summary` wrote of it."""
     path = Path(out) / REASONERS
-    return json.loads(path.read_text()) if path.exists() else {}
+    return read_json(path) if path.exists() else {}
 
 
 def read_summary(out: str | Path) -> dict[str, dict[str, Any]]:
     """Model -> what `write_summary` wrote of it, in the study's order; nothing where there is nothing."""
     paths = [path for path in Path(out).glob("*.json") if path.name != REASONERS]
-    found = {path.stem: json.loads(path.read_text()) for path in paths}
+    found = {path.stem: read_json(path) for path in paths}
     return dict(sorted(found.items(), key=lambda item: item[1]["number"]))
 
 
