@@ -368,7 +368,9 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match=r"reads = 'per_layer': nodes are \[4, 7\], expected \[3, 4, 7\]; edges"):
         model(cross_attention="every_second", reads="per_layer").project(MEMORY)
     long = jnp.zeros(CONFIG.context + 1, jnp.int32)
-    with pytest.raises(ValueError, match=r"at most context = 32 tokens; got 33\. Raise context"):
+    with pytest.raises(
+        ValueError, match=r"at most context = 32 tokens, question and answer together; got 33\. Ask about"
+    ):
         model()(long, long)
     with pytest.raises(ValueError, match="got 11 tokens and 6 positions"):
         greedy(model(cross_attention="none"), PROMPTS, LENGTHS, PLACES[:, :ROOM], max_new=NEW, eos=0)

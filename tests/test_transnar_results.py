@@ -82,6 +82,52 @@ def test_the_claim_is_judged_by_gains_and_by_shuffled_states(
     assert found["Not measured yet: transformer_counted_positions, transnar_counted_positions"] == "never run"
 
 
+def test_a_gain_that_shuffled_states_half_have_is_no_claim(tmp_path: Path) -> None:
+    """Over no reasoner it counts, and that of shuffled states does not; but the one is not above the other."""
+    write(tmp_path, "transformer", 0.4)
+    write(tmp_path, "transnar", 0.42)
+    write(tmp_path, "transnar_shuffled", {"": 0.4, "bfs": 0.9})
+    found = verdicts("grid", tmp_path)
+    assert found["TransNAR above the Transformer, CLRS, n = 10"] == "reproduced"
+    assert found["the same with shuffled states, CLRS, n = 10"].startswith("shown: within two")
+    assert found[CLAIM].startswith("differs: above shuffled states at 10 within two standard errors; above")
+
+
+@pytest.mark.parametrize(
+    ("exact", "says"),
+    [
+        ({"": 0.5}, "shown: no, and no less; all differences are within two standard errors over algorithms"),
+        ({"": 0.6}, "shown: more at n = 10, 12, 14, 16, less at n = none"),
+        ({"": 0.4}, "shown: more at n = none, less at n = 10, 12, 14, 16"),
+        (
+            {"": 0.5, "bfs": 0.9},
+            "shown: no, and no less; all differences are within two standard errors over algorithms",
+        ),
+    ],
+)
+def test_whether_an_exact_reasoner_helps_more(exact: dict[str, float], says: str, tmp_path: Path) -> None:
+    write(tmp_path, "transnar_compiled", exact)
+    write(tmp_path, "transnar_eight", 0.5)
+    label = "Does an exact reasoner help more than a trained one? CLRS"
+    assert verdicts("compiled", tmp_path)[label] == says
+    assert "exact reasoner above none, CLRS, n = 10" not in verdicts("compiled", tmp_path)
+    write(tmp_path, "transformer", 0.3)
+    found = transnar_table("transnar-compiled", tmp_path)
+    assert "exact reasoner above none, CLRS, n = 10" in [line.label for line in found.lines]
+    assert {row[0] for row in found.details[1].rows} == set(STUDY.models["transnar_compiled"].algorithms)
+
+
+@pytest.mark.parametrize(("score", "has_learned"), [(0.4, False), (0.8, True)])
+def test_it_is_said_how_far_training_came(score: float, has_learned: bool, tmp_path: Path) -> None:
+    write(tmp_path, "transformer", 0.3)
+    write(tmp_path, "transnar", score)
+    said = transnar_table("transnar-grid", tmp_path).item.about
+    mean = 100 * score + 0.9  # of 0, 1 and 2 points more for the algorithms in turn
+    assert f"At n = 12, a size of training, TransNAR has {mean:.1f} and Transformer 30.9 % (best constant" in said
+    assert ("in the middle of their training" in said) != has_learned
+    assert "At n = 10, a size of training" not in said
+
+
 def test_other_settings_are_too_small_to_compare(tmp_path: Path) -> None:
     for name in ("transformer", "transnar", "transnar_shuffled"):
         write(tmp_path, name, 0.9 if name == "transnar" else 0.4, width=8)
@@ -151,7 +197,7 @@ def test_the_gain_of_the_summary_is_reached_excluded_or_neither(
 ) -> None:
     write(tmp_path, "transformer", 0.4)
     write(tmp_path, "transnar", {"": transnar, "bfs": transnar + spread, "dfs": transnar - spread})
-    assert verdicts("claims", tmp_path)["Gain in CLRS score, mean over algorithms"].startswith(says)
+    assert verdicts("claims", tmp_path)["Gain in CLRS score, points of the mean over algorithms"].startswith(says)
 
 
 def test_models_that_were_trained_differently_are_not_compared(tmp_path: Path) -> None:

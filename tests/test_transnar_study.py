@@ -91,7 +91,9 @@ def test_controls_are_what_they_are_called(reasoner: SharedReasoner, monkeypatch
 
     def greedy(model: Any, ids: Any, lengths: Any, positions: Any, memory: Any, **more: Any) -> np.ndarray:
         rows = [of_question[tuple(row[1:n].tolist())] for row, n in zip(np.asarray(ids), lengths, strict=True)]
-        seen.append({"rows": rows, "positions": np.asarray(positions), "memory": memory, "opened": bool(more["opened"])})
+        seen.append(
+            {"rows": rows, "positions": np.asarray(positions), "memory": memory, "opened": bool(more["opened"])}
+        )
         return np.full((len(rows), 4), text.EOS)
 
     monkeypatch.setattr(asking, "greedy", greedy)
@@ -479,6 +481,16 @@ def test_the_demonstration_shows_questions_answers_and_scores() -> None:
         assert f"{name}:" in said
     for shown in ("transformer", "transnar", "reasoner", "best", "n = 14"):
         assert shown in said
+
+
+@pytest.mark.slow
+def test_answers_about_what_was_never_learned_are_called_so() -> None:
+    (bfs,) = text.sample("bfs", 4)
+    for question, learned in ((bfs.question, False), ("minimum:\nkey: [0.5 0.25 0.75]\nmin:\n", True)):
+        words = ["transnar", "answer", "results/transnar-demo"]
+        done = CliRunner(env={"COLUMNS": "200"}).invoke(app, words, input=question)
+        assert done.exit_code == 0, done.output
+        assert ("None of these models learned bfs: their answers say nothing." in done.output) != learned
 
 
 def test_questions_are_shared_by_studies_of_fewer_algorithms(tmp_path: Path) -> None:

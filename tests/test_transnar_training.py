@@ -1,5 +1,6 @@
 """Text models in training: what they learn from, whom they look at, and that a small one learns at all."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -51,7 +52,7 @@ from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, re
 from mechgap.training.transnar.exam import score_by_size
 from mechgap.training.transnar.loop import Pair, initial_model, learns, loss_of
 from mechgap.training.transnar.reasoner import layer_steps, questions_asked, shuffled, standing_order
-from mechgap.training.transnar.study import PRESETS, load_study, read_study
+from mechgap.training.transnar.study import PRESETS, load_study, places_of, read_study
 from mechgap.training.weights import named
 from small_text_models import CONFIG, PLAIN, SMALL, made_reasoner
 
@@ -429,6 +430,12 @@ def test_the_commands_train_ask_and_answer(tmp_path: Path) -> None:
     asked = run(["transnar", "eval", str(tmp_path), "--set", "sizes=[4]", "--set", "count=2"])
     assert asked.exit_code == 0
     assert "n = 4" in asked.output
+    assert "the scores of other questions stay where they were" in asked.output
+    for place in places_of(tmp_path).values():  # nothing that was measured is lost
+        scores = json.loads((place / "metrics.json").read_text())["scores"]
+        assert (scores["evaluation"]["sizes"], scores["evaluation"]["count"]) == ([5, 6, 7], 2)
+        (other,) = place.glob("scores-*.json")
+        assert json.loads(other.read_text())["evaluation"]["sizes"] == [4]
     question = "minimum:\nkey: [0.5 0.25 0.75]\nmin:\n"
     answered = run(["transnar", "answer", str(tmp_path)], input=question)
     assert answered.exit_code == 0

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,12 @@ from mechgap.training.transnar.study import (
     COMPILED,
     SCORES,
     TRAINED,
+    asked_besides,
     load_study,
     places_of,
     read_study,
     run_study,
     save_study,
-    scored_models,
 )
 from mechgap.training.transnar.summary import write_summary
 
@@ -97,10 +98,11 @@ def eval_and_print(folder: Path, controls: str, settings: Mapping[str, Any]) -> 
     """Ask the models in a folder, keep the scores there, and print them."""
     console, evaluation = Console(), EvaluationConfig.from_settings(settings)
     done, places, chosen = load_study(folder), places_of(folder), _controls(controls)
+    scores = {}
     for name, result in done.items():
         console.print(name)
-        scored_models(places[name], result, evaluation, chosen, console.print)
-    print_scores({name: result.metrics[SCORES] for name, result in done.items()}, done)
+        scores[name] = asked_besides(places[name], result, evaluation, chosen, partial(console.print, soft_wrap=True))
+    print_scores(scores, done)
 
 
 def print_scores(scores: Mapping[str, Mapping[str, Any]], done: Mapping[str, TextModels]) -> None:
@@ -174,6 +176,10 @@ def answer_and_print(folder: Path, question: str | None, html: Path | None = Non
     if html is not None:
         model = looking_model(done, model)
     said = print_answers(done, [example])
+    known = sorted({name for result in done.values() for name in result.config.algorithms})
+    if example.algorithm not in known:
+        never = f"None of these models learned {example.algorithm}: their answers say nothing. They learned"
+        Console(highlight=False).print(f"{never} {', '.join(known)}.", markup=False)
     if html is not None:
         write_page(done, {name: answers[0] for name, answers in said.items()}, example, html, model)
         Console().print(f"wrote {html}", highlight=False, markup=False)

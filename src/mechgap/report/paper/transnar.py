@@ -12,6 +12,7 @@ from mechgap.algorithms.inputs import nearest
 from mechgap.report.paper.catalogue import Item
 from mechgap.report.paper.lines import Comparison
 from mechgap.report.paper.transnar_results import (
+    ALONE,
     ERRORS,
     FOLDER,
     STUDIES,
@@ -81,7 +82,7 @@ def transnar_table(name: str, folder: str | Path) -> Comparison:
     small = any(SMALL in line.verdict for line in lines)
     about = [entry.get("about", "").strip(), results.how_trained(needed)]
     if results.has("transnar", "transformer") and _checked(name) in ("grid", "claims"):
-        about.append(results.below_floor("transnar", "transformer"))
+        about += [results.learned("transnar", "transformer"), results.below_floor("transnar", "transformer")]
     item = Item(name, entry["title"], {}, about="\n\n".join(part for part in about if part))
     return Comparison(item, tuple(lines), tuple(d for d in details if d.rows), networks, date, small)
 
@@ -117,6 +118,8 @@ def _claim(results: Results) -> Line:
     shuffled = {n: results.gain("transnar_shuffled", "transformer", n) for n in sizes}
     problems = [f"at {n} {gains[n].words}" for n in sizes if not gains[n].counts]
     problems += [f"with shuffled states there is a gain at {n}, too" for n in sizes if shuffled[n].counts]
+    above = {n: results.gain("transnar", "transnar_shuffled", n) for n in sizes}
+    problems += [f"above shuffled states at {n} {above[n].words}" for n in sizes if not above[n].counts]
     said = ", ".join(f"{gains[n]} and shuffled {shuffled[n]} at {n}" for n in sizes)
     verdict = _verdict(results, names, not problems, "; ".join(problems)) if sizes == list(JUDGED) else SMALL
     label = "The claim: a gain at 10 and at 14 that shuffled states lose"
@@ -193,7 +196,7 @@ def _summary_gain(results: Results, gains: Mapping[int, Gain], claimed: str) -> 
         verdict = _verdict(results, MAIN, False, "it is above all our intervals; the paper has no such number")
     else:
         verdict = f"{SHOWN}: neither reached nor excluded; the paper has no such number"
-    label = "Gain in CLRS score, mean over algorithms"
+    label = "Gain in CLRS score, points of the mean over algorithms"
     return Line(
         label, claimed, said, f"{gains[largest].interval} at {largest}", results.networks(*MAIN), verdict=verdict
     )
@@ -218,13 +221,40 @@ def compiled(results: Results) -> Found:
     exact, trained = "transnar_compiled", "transnar_eight"
     if not results.has(exact, trained):
         return [], []
-    lines = [
+    lines = [_helps_more(results, exact, trained)]
+    lines += [
         _gain_line(results, f"exact above trained reasoner, {score_name(key)}, n = {n}", exact, trained, n, key)
         for n in results.sizes(exact)
         for key in ("clrs", "shape")
     ]
     models = [trained, exact]
-    return lines, [overview(results, models), *by_algorithm(results, models)]
+    if results.has("transformer"):
+        models = ["transformer", *models]
+        lines += [
+            _gain_line(results, f"{words} reasoner above none, CLRS, n = {n}", name, "transformer", n)
+            for n in results.sizes(exact)
+            for name, words in ((trained, "trained"), (exact, "exact"))
+        ]
+    known = results.algorithms(exact)
+    return lines, [overview(results, [trained, exact]), *by_algorithm(results, models, known)]
+
+
+def _helps_more(results: Results, exact: str, trained: str) -> Line:
+    """The question in one line."""
+    gains = {n: results.gain(exact, trained, n) for n in results.sizes(exact)}
+    said = ", ".join(f"{gain} at {n}" for n, gain in gains.items())
+    more, less = (
+        [str(n) for n, gain in gains.items() if abs(gain.mean) > ERRORS * gain.error and (gain.mean > 0) == up]
+        for up in (True, False)
+    )
+    if results.unlike(exact, trained) or results.asked_closer(exact, trained):
+        verdict = _verdict(results, (exact, trained), False, "")
+    elif not more and not less:
+        verdict = f"{SHOWN}: no, and no less; all differences are within two standard errors over algorithms"
+    else:
+        verdict = f"{SHOWN}: more at n = {', '.join(more) or 'none'}, less at n = {', '.join(less) or 'none'}"
+    label = "Does an exact reasoner help more than a trained one? CLRS"
+    return Line(label, "", said, networks=results.networks(exact, trained), verdict=verdict)
 
 
 def unseen(results: Results) -> Found:
@@ -242,7 +272,7 @@ def unseen(results: Results) -> Found:
     ]
     told = results.models[mine]["manifest"]["stand_ins"]
     rows = tuple((name, told[name]) for name in never)
-    shown = list(by_algorithm(results, ["transformer", "transnar", mine], never))
+    shown = list(by_algorithm(results, ["transformer", "transnar", mine], never, f"{ALONE} that saw all"))
     return lines, [Details("What the reasoner is told", ("asked about", "told"), rows), *shown]
 
 

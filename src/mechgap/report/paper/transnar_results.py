@@ -21,6 +21,7 @@ ERRORS = 2  # standard errors that a gain must exceed
 SAME = ("algorithms", "sizes", "width", "layers", "hidden", "samples")  # settings that make results comparable
 ALIKE = ("steps", "epochs", "tokens", "learning_rate", "schedule", "precision")  # of models that are compared
 LEVEL = 0.95
+LEARNED = 70  # percent, from which the paper's panel on sizes of training begins
 ALONE = "the trained reasoner alone"
 CLOSER = (
     "Models with randomised positions were asked here with positions that lie up to four times as close together as "
@@ -163,9 +164,25 @@ class Results:
         learned = round(paper.samples * paper.train_share)
         made = self.models[ran[0]]["manifest"]
         device, jax = made.get("device", {}).get("kind", "unknown"), made.get("versions", {}).get("jax", "unknown")
-        where = f"Device: {device}, jax {jax}, {made['date']}."
+        dates = " and ".join(sorted({self.models[name]["manifest"].get("date", "-") for name in ran}))
+        where = f"Device: {device}, jax {jax}, {dates}."
         closer = f" {CLOSER}" if self.asked_closer(*ran) else ""
         return f"{said}; the paper has {paper.epochs} epochs over {learned} of them. {where}{closer}"
+
+    def learned(self, name: str, other: str) -> str:
+        """How far training came: what two models know at sizes that they were trained on; empty where none is asked."""
+        sizes = [n for n in self.sizes(name) if n in self.models[name]["config"]["sizes"]]
+        said = []
+        for n in sizes:
+            mine, theirs = (float(np.mean(list(self.table(one, n).values()))) for one in (name, other))
+            scores = f"{model_name(name)} has {mine:.1f} and {model_name(other)} {theirs:.1f} %"
+            said.append(f"At n = {n}, a size of training, {scores} (best constant answers {self.floor(name, n):.1f})")
+            if max(mine, theirs) < LEARNED:
+                said[-1] += (
+                    f": neither has learned it; the paper's panel for sizes of training begins at {LEARNED} %. All "
+                    f"verdicts are on models in the middle of their training"
+                )
+        return " ".join(f"{one}." for one in said)
 
     def below_floor(self, name: str, other: str) -> str:
         """At which sizes two models know less than the best constant answer; empty for none."""
@@ -217,7 +234,9 @@ def overview(results: Results, models: Sequence[str], every_way: bool = False) -
     return Details(title, header, tuple(rows), note if rows else "")
 
 
-def by_algorithm(results: Results, models: Sequence[str], names: Sequence[str] | None = None) -> Iterable[Details]:
+def by_algorithm(
+    results: Results, models: Sequence[str], names: Sequence[str] | None = None, alone_is: str = ALONE
+) -> Iterable[Details]:
     """CLRS scores of every algorithm at every size, with shape and floor beside them."""
     for n in results.sizes(models[0]) if models else ():
         tables = {name: (results.table(name, n), results.table(name, n, "shape")) for name in models}
@@ -232,7 +251,7 @@ def by_algorithm(results: Results, models: Sequence[str], names: Sequence[str] |
             )
             for algorithm in names or floors
         )
-        header = ("algorithm", *map(model_name, models), ALONE, "best constant answer")
+        header = ("algorithm", *map(model_name, models), alone_is, "best constant answer")
         yield Details(f"CLRS score (shape) in percent at n = {n}", header, rows)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from mechgap.algorithms.inputs import nearest
 from mechgap.storage import write_text
 from mechgap.training.checkpoint import read_json
-from mechgap.training.config import parse_toml
+from mechgap.training.config import hashed_name, parse_toml
 from mechgap.training.multi_task import MultiTaskConfig, train_together
 from mechgap.training.transnar.config import STAND_IN, EvaluationConfig, TextTrainingConfig
 from mechgap.training.transnar.data import kept_groups
@@ -238,14 +238,35 @@ def scored_models(
     watch: Watch = lambda said: None,
     exam: Exam | None = None,
 ) -> TextModels:
-    """Ask trained models and keep the scores in their folder, unless they were asked the same before."""
+    """Ask trained models and keep the scores in their folder, beside those of other ways to ask the same questions."""
     had = result.metrics.get(SCORES)
-    wanted = {name for name in controls if result.config.looks or name not in ("gates shut", "shuffled")}
-    if had is not None and _asked_so(had, evaluation) and wanted <= set(had["models"]):
+    before = had["models"] if had is not None and _asked_so(had, evaluation) else {}
+    wanted = [name for name in controls if result.config.looks or name not in ("gates shut", "shuffled")]
+    missing = [name for name in wanted if name not in before]
+    if before and not missing:
         return result
-    result.metrics[SCORES] = json.loads(json.dumps(evaluate(result, evaluation, controls, watch, exam)))
+    found = json.loads(json.dumps(evaluate(result, evaluation, missing, watch, exam)))
+    result.metrics[SCORES] = {**found, "models": {**before, **found["models"]}}
     write_metrics(place, result.metrics)
     return result
+
+
+def asked_besides(
+    place: str | Path,
+    result: TextModels,
+    evaluation: EvaluationConfig,
+    controls: Sequence[str],
+    watch: Watch = lambda said: None,
+) -> dict[str, Any]:
+    """The scores of trained models; those of other questions than they were asked before are in a file of their own."""
+    had = result.metrics.get(SCORES)
+    if had is None or _asked_so(had, evaluation):
+        return scored_models(place, result, evaluation, controls, watch).metrics[SCORES]
+    found = json.loads(json.dumps(evaluate(result, evaluation, controls, watch)))
+    path = Path(place) / f"{hashed_name(SCORES, json.dumps(found['evaluation'], sort_keys=True))}.json"
+    write_text(path, json.dumps(found, indent=1) + "\n")
+    watch(f"kept in {path}; the scores of other questions stay where they were")
+    return found
 
 
 def _asked_so(had: Mapping[str, Any], evaluation: EvaluationConfig) -> bool:
