@@ -171,11 +171,13 @@ def test_unseen_inputs_and_positions_start_from_a_default() -> None:
     ("inputs", "message"),
     [
         ([], "needs some inputs to be minimal for; got none"),
+        ("0110", "Give several inputs; got the text '0110'"),
+        ([0, 1], "Inputs are texts or sequences of input ids; got 0"),
         (["012"], "Parity is of bits"),
         ([[0, 5]], "Input ids of 'parity_sequential_relative' are 0..2; got 5"),
     ],
 )
-def test_what_minimal_refuses(inputs: list, message: str) -> None:
+def test_what_minimal_refuses(inputs: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mg.minimal(mg.program("parity_sequential_relative"), inputs)
 

@@ -59,6 +59,7 @@ from mechgap.programs.library.scan_grammar import (
     random_split,
 )
 from mechgap.programs.tasks import PARITY_TESTS, addition_task, answers, bits, parity_task, right, scan_task, task_of
+from mechgap.report.alta_curves import trainings
 from mechgap.report.alta_learning import learn
 from mechgap.report.alta_minimal import generalisation
 from mechgap.report.paper import alta
@@ -224,6 +225,7 @@ def test_a_published_split_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ("make", "message"),
     [
         (lambda: parity_task(5, 5), "1 <= train < test; got 5 and 5"),
+        (lambda: parity_task(1, 2, each=1), "With 1 texts for every number of ones none has length <= 1. Give more"),
         (lambda: addition_task(0), "1 <= train < test; got 0 and 50"),
         (lambda: scan_task("mcd"), "random, divergence, or as published: mcd1, .*; got 'mcd'"),
         (lambda: task_of(mg.program("reverse")), "no task with a training set for 'reverse'"),
@@ -1329,6 +1331,21 @@ def test_all_trainings_in_one_table(tmp_path: Path) -> None:
     assert max(len(line) for line in narrow.splitlines()) <= 80
     for whole in ("0.50 / 1.00 (1.00, 0.88)", "0.75 (0.12, 0.50, 0.25)", "relative_8: one_program", "│ 60.0 "):
         assert whole in narrow, whole
+
+
+@pytest.mark.parametrize(("file", "content"), [("config.json", {}), ("metrics.json", [])])
+def test_a_half_written_result_is_named(file: str, content: Any, tmp_path: Path) -> None:
+    write_result(tmp_path, "scan_2", [(0.1,)])
+    write_json(tmp_path / "alta/scan_2" / file, content)
+    done = CliRunner().invoke(app, ["alta", "summary", "--folder", str(tmp_path)])
+    assert isinstance(done.exception, ValueError)
+    assert "scan_2 holds no whole result" in str(done.exception)
+    assert "Delete it, and train again" in str(done.exception)
+
+
+def test_a_page_of_curves_is_not_about_scan() -> None:
+    with pytest.raises(ValueError, match="scan_2 is a training on SCAN, which has no curves"):
+        trainings([RESULTS / "alta/scan_2"])
 
 
 def test_how_simple_programs_are() -> None:

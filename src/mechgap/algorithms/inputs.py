@@ -17,11 +17,16 @@ LARGEST_AS_BITS, SMALLEST_AS_BITS = (np.float64(limit).view(np.uint64) for limit
 WHOLE = ("A", "d")  # inputs that the benchmark keeps as integers where they are: unweighted graphs, deadlines
 
 
+MOST_NAMED = 60  # names that a message lists, where one of them was probably meant
+
+
 def nearest(name: str, valid: Mapping | tuple | list) -> str:
     """The end of an error message: what was probably meant, and what there is."""
     lowered = {v.lower(): v for v in valid}
     close = [lowered[c] for c in difflib.get_close_matches(name.lower(), list(lowered), n=3, cutoff=0.5)]
     meant = f"Did you mean {' or '.join(repr(c) for c in close)}? " if close else ""
+    if close and len(valid) > MOST_NAMED:
+        return f"{meant}There are {len(valid)}, e.g. {', '.join(sorted(valid)[:MOST_NAMED])}."
     return f"{meant}Valid: {', '.join(sorted(valid))}."
 
 

@@ -250,8 +250,8 @@ def check_length(config: TransNARConfig, tokens: int, positions: int) -> None:
         raise ValueError(f"Every token needs a position; got {tokens} tokens and {positions} positions.")
     if tokens > config.context:
         raise ValueError(
-            f"A sequence has at most context = {config.context} tokens, question and answer together; got {tokens}. Ask "
-            f"about fewer nodes, or train a model with a larger context."
+            f"A sequence has at most context = {config.context} tokens, question and answer together; got {tokens}. "
+            f"Ask about fewer nodes, or train a model with a larger context."
         )
 
 

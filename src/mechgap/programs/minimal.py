@@ -72,6 +72,8 @@ def minimal(program: AltaProgram, inputs: Iterable[Any], shown: Assignments | No
         inputs: texts, or sequences of input ids.
         shown: what `assignments` finds for them, where that is known already.
     """
+    if isinstance(inputs, str):
+        raise ValueError(f"Give several inputs; got the text {inputs!r}. One of them is [{inputs!r}].")
     given = [_ids(program, one) for one in inputs]
     if not given:
         raise ValueError(f"A minimal version of {program.name!r} needs some inputs to be minimal for; got none.")
@@ -190,7 +192,13 @@ def _default(variable: Variable) -> Any:
 
 
 def _ids(program: AltaProgram, one: Any) -> list[int]:
-    return program.encode(one) if isinstance(one, str) else list(one)
+    if isinstance(one, str):
+        return program.encode(one)
+    if isinstance(one, int | np.integer):
+        raise ValueError(
+            f"Inputs are texts or sequences of input ids; got {one!r}. Give a list of them, e.g. [[{one}]]."
+        )
+    return list(one)
 
 
 def _traces(program: AltaProgram, inputs: Iterable[Any]) -> Iterator[AltaTrace]:

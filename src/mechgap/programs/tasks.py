@@ -60,6 +60,8 @@ def parity_task(train_length: int = 20, test_length: int = 40, *, each: int = 10
         f"length > {train_length}": bits(rng, test_length, each, train_length + 1),
         f"ones > {train_length}": [t for t in tested if t.count("1") > train_length],
     }
+    if empty := [name for name, texts in slices.items() if not texts]:
+        raise ValueError(f"With {each} texts for every number of ones none has {empty[0]}. Give more, each=20.")
     return Task("parity", tuple(train), _tuples(slices), lambda text: str(text.count("1") % 2))
 
 

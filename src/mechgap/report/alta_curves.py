@@ -17,7 +17,7 @@ from mechgap.report.page import render_page, script_json
 from mechgap.storage import check_folder, write_text
 from mechgap.training.checkpoint import read_json
 
-FILE = "curves.json"
+CONFIG, FILE = "config.json", "curves.json"
 CONTENTS = {"curves": "Curves", "table": "Right answers", "numbers": "Numbers"}
 WORDED = ("training", "compared with")  # columns of the table that hold words
 # What curves.json holds -> how the figure is called, and what it says.
@@ -56,6 +56,12 @@ def trainings(places: Sequence[Path]) -> list[Path]:
     def rank(folder: Path) -> tuple[int, str]:
         return order.index(folder.name) if folder.name in order else len(order), folder.name
 
+    for place in places:
+        if (place / CONFIG).exists() and read_json(place / CONFIG).get("kind") == "scan":
+            raise ValueError(
+                f"{place} is a training on SCAN, which has no curves. Its numbers: mechgap alta summary, or "
+                f"mechgap paper alta-table5."
+            )
     inside = [sorted((file.parent for file in place.glob(f"*/{FILE}")), key=rank) for place in places]
     found = [[place] if (place / FILE).exists() else more for place, more in zip(places, inside, strict=True)]
     without = [place for place, folders in zip(places, found, strict=True) if not folders]

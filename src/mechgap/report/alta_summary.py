@@ -46,7 +46,14 @@ def study_table(folders: Iterable[Path]) -> Details:
     """Right answers, how well they generalise, and the gap; a line per study and program that it is compared with."""
     header = ("study", "learns from", "networks", "training", *SLICES.values())
     header += ("compared with", *GAP_COLUMNS, "measured on")
-    rows = [row for folder in folders for row in _study_rows(folder)]
+    rows = []
+    for folder in folders:
+        try:
+            rows += _study_rows(folder)
+        except (KeyError, IndexError, TypeError) as error:
+            raise ValueError(
+                f"{folder} holds no whole result ({type(error).__name__}: {error}). Delete it, and train again."
+            ) from error
     return Details("All trainings: right answers in percent, and the gap to a program", header, tuple(rows))
 
 
