@@ -145,6 +145,16 @@ def test_minimal_addition_from_three_digits_adds_fifty() -> None:
     assert [small.decode(o) for o in ran.outputs] == [str(sum(map(int, t.split("+")))) for t in long]
 
 
+def test_a_network_compiled_from_what_short_sums_show_adds_long_numbers() -> None:
+    program = mg.program("addition")
+    small = mg.minimal(program, task_of(program).train)
+    rng = random.Random(1)
+    long = [f"{rng.randrange(10**49, 10**50)}+{rng.randrange(10**49, 10**50)}" for _ in range(2)]
+    compiled = mg.compile(small, certify="none", longest=len(program.encode(long[0])))
+    outputs = compiled.run([small.encode(text) for text in long]).outputs
+    assert [small.decode(o) for o in outputs] == [str(sum(map(int, text.split("+")))) for text in long]
+
+
 @pytest.mark.slow
 def test_minimal_scan_from_the_short_commands_solves_the_long_ones() -> None:
     train, test = length_split()

@@ -577,6 +577,19 @@ def test_traces_are_what_the_compiled_mlp_does() -> None:
     np.testing.assert_allclose(traces.before + hidden @ np.asarray(mlp[1].weight), traces.after, atol=1e-5)
     # START and 1, 2 and 3 bits, over 1, 2 and 3 layers
     assert traces.counts.sum() == 2 * 1 + 3 * 2 + 4 * 3
+    looks = trace_vectors(compiled.network, compiled.program, ["1", "01", "110"], sublayer="attention")
+    assert looks.counts.sum() == traces.counts.sum()
+    between = [
+        {row.tobytes(): some.counts[(vectors == row).all(1)].sum() for row in vectors}
+        for some, vectors in ((looks, looks.after), (traces, traces.before))
+    ]
+    assert between[0] == between[1]  # what attention makes is what the MLP is given
+    heads = [compiled.layout.places[head.name] for head in compiled.program.heads]
+    changed = (looks.before != looks.after).any(0)
+    assert changed.any()
+    assert not np.delete(changed, np.r_[tuple(heads)]).any()
+    with pytest.raises(ValueError, match="sublayer must be attention or mlp; got 'rules'"):
+        trace_vectors(compiled.network, compiled.program, ["1"], sublayer="rules")
 
 
 @pytest.mark.parametrize("staged", [False, True])
@@ -663,7 +676,6 @@ def small_parity() -> tuple[ParitySize, Any]:
     return size, train_parity(size, recipe, quiet=True)
 
 
-@pytest.mark.slow
 def test_a_transformer_learns_short_parity_and_stops(small_parity: tuple) -> None:
     size, trained = small_parity
     texts = parity_task(3, 6, each=8).train
@@ -673,7 +685,6 @@ def test_a_transformer_learns_short_parity_and_stops(small_parity: tuple) -> Non
     assert trained.losses[-1].mean() < trained.losses[0].mean()
 
 
-@pytest.mark.slow
 def test_the_gap_of_a_transformer(small_parity: tuple) -> None:
     size, trained = small_parity
     program = mg.program("parity_sequential_relative")
@@ -855,9 +866,9 @@ def test_the_papers_settings() -> None:
     [
         "parity_sequential_relative",
         "parity_sum_mod_2_traced",
-        pytest.param("parity_sequential_absolute", marks=pytest.mark.slow),
-        pytest.param("parity_sequential_relative_probed", marks=pytest.mark.slow),
-        pytest.param("relative_8_shared", marks=pytest.mark.slow),
+        "parity_sequential_absolute",
+        "parity_sequential_relative_probed",
+        "relative_8_shared",
     ],
 )
 def test_a_study_is_written_whole(name: str, tmp_path: Path) -> None:
@@ -882,8 +893,10 @@ def test_a_study_is_written_whole(name: str, tmp_path: Path) -> None:
         return
     assert (gap["mark"] == "before the bits") == (name != "parity_sequential_absolute")
     assert {head["head"] for head in gap["heads"]} == {"parity_left", "done_left"}
-    # what is trained from traces takes the program's three layers for three bits, what is not has two of its own
-    assert max(probe["layer"] for probe in gap["variables"]) == (2 if study.kind == "end_to_end" else 3)
+    # what is trained from traces takes the program's layers, three for three bits and two where the first is known;
+    # what is not has two of its own
+    few = study.kind == "end_to_end" or name == "parity_sequential_absolute"
+    assert max(probe["layer"] for probe in gap["variables"]) == (2 if few else 3)
 
 
 def test_a_study_of_scan_is_of_its_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What an ALTA program's MLP is given and what it makes of it, as vectors of the residual stream (ALTA C.1)."""
+"""What a sub-layer of an ALTA program is given and what it makes of it, as vectors of the residual stream (ALTA C.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +15,14 @@ from mechgap.programs.alta_interpreter import batched
 from mechgap.programs.minimal import different_rows
 
 TOGETHER = 64
+MLP = "mlp"
+SUBLAYERS = {"attention": (0, 1), MLP: (1, 2)}  # from which stage of a layer to which, see `_layers`
 DIGITS = 6  # what float32 leaves of a mean
 
 
 @dataclass(frozen=True)
 class Traces:
-    """Different pairs of vectors, before and after the MLP, and how often each occurs.
+    """Different pairs of vectors, before and after a sub-layer, and how often each occurs.
 
     What a head leaves undefined is the zero vector, as it is when the network runs.
     """
@@ -30,8 +32,18 @@ class Traces:
     counts: np.ndarray
 
 
-def trace_vectors(network: Transformer, program: AltaProgram, texts: Sequence[str]) -> Traces:
-    """Run a program's compiled network on texts, and collect what its MLP is given and what it makes of it."""
+def trace_vectors(network: Transformer, program: AltaProgram, texts: Sequence[str], sublayer: str = MLP) -> Traces:
+    """Run a program's compiled network on texts, and collect what a sub-layer is given and what it makes of it.
+
+    Args:
+        network: compiled from the program.
+        program: says after how many layers an execution has ended.
+        texts: all positions of them are collected, layer by layer.
+        sublayer: "mlp", or "attention": what a position holds before and after it looks around. The second is no
+            function of the first, since a position also sees others.
+    """
+    if sublayer not in SUBLAYERS:
+        raise ValueError(f"sublayer must be {' or '.join(SUBLAYERS)}; got {sublayer!r}.")
     given = sorted((program.encode(text) for text in texts), key=len)
     rows, counts, width = [], [], network.tokens.shape[1]
     parts = [given[start : start + TOGETHER] for start in range(0, len(given), TOGETHER)]
@@ -47,7 +59,8 @@ def trace_vectors(network: Transformer, program: AltaProgram, texts: Sequence[st
         padded[: len(ids), : ids.shape[1]] = ids
         longer = np.ones(room[0], int)
         longer[: len(ids)] = lengths
-        before, after = _layers(network, jnp.asarray(padded), jnp.asarray(longer), most)
+        stages = _layers(network, jnp.asarray(padded), jnp.asarray(longer), most)
+        before, after = (stages[i] for i in SUBLAYERS[sublayer])
         inside = np.arange(room[1]) < lengths[:, None]
         running = np.arange(most)[:, None] < taken  # [layers, B]
         there = np.moveaxis(running[..., None] & inside, 0, 1)
@@ -60,6 +73,8 @@ def trace_vectors(network: Transformer, program: AltaProgram, texts: Sequence[st
 
 
 @eqx.filter_jit
-def _layers(net: Transformer, ids: Array, lengths: Array, layers: int) -> tuple[Array, Array]:
+def _layers(net: Transformer, ids: Array, lengths: Array, layers: int) -> tuple[Array, Array, Array]:
+    """The stream before every layer, after its attention, and after its MLP; each [B, layers, L, d]."""
     seen = jax.vmap(lambda i, n: watch_layers(net, i, n, layers=layers))(ids, lengths)
-    return seen.attended, seen.stream
+    start = jax.vmap(net.embed)(ids)[:, None]
+    return jnp.concatenate([start, seen.stream[:, :-1]], axis=1), seen.attended, seen.stream
