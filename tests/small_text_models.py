@@ -31,10 +31,11 @@ CONFIG = TextTrainingConfig.from_settings(SMALL)
 PLAIN = replace(CONFIG, cross_attention="none")
 
 
-def made_reasoner(*names: str, frames: int = 4, hidden: int = 8) -> SharedReasoner:
+def made_reasoner(*names: str, frames: int = 4, hidden: int = 8, processor: str = "triplet_gmpnn") -> SharedReasoner:
     """An untrained one: what must hold, holds for any weights."""
     settings = {"algorithms": names, "hint_mode": "none", "frames": frames, "hidden": hidden}
-    config = MultiTaskConfig.from_settings({**settings, "processor": "triplet_gmpnn", "triplet_features": 2})
+    of_processor = {"triplet_features": 2} if processor == "triplet_gmpnn" else {}
+    config = MultiTaskConfig.from_settings({**settings, "processor": processor, **of_processor})
     slots, rng = slots_of(sources_of(config)), np.random.default_rng(1)
     shapes = eqx.filter_eval_shape(lambda key: SharedNet.init(slots, config.network, key=key), jax.random.key(0))
     drawn = jax.tree.map(lambda x: jnp.asarray(0.5 * rng.normal(size=x.shape), jnp.float32), shapes)

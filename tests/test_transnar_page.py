@@ -290,3 +290,5 @@ def test_a_model_that_looks_is_chosen(study: dict[str, TextModels], result: Text
     assert looking_model({"transnar": result, "other": result}, "other") == "other"
     with pytest.raises(ValueError, match=r"looks at no reasoner\. Give one that was trained with it"):
         look(study["transformer"], BFS)
+    with pytest.raises(ValueError, match="sees the states of other questions: where it looks in its own says nothing"):
+        look(replace(result, config=replace(result.config, memory="shuffled")), BFS)

@@ -71,6 +71,12 @@ def reasoner() -> SharedReasoner:
     return made_reasoner("minimum", "bfs")
 
 
+@pytest.fixture(scope="module", params=["triplet_gmpnn", "gatv2"])
+def any_reasoner(request: pytest.FixtureRequest) -> SharedReasoner:
+    """With states of edges, and without: there tokens look at encoded features."""
+    return made_reasoner("minimum", "bfs", processor=request.param)
+
+
 @pytest.fixture(scope="module")
 def groups() -> tuple[Group, ...]:
     return draw_groups(CONFIG, quiet=True)
@@ -148,7 +154,8 @@ def close(a: Any, b: Any) -> None:
     np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-def test_padding_changes_no_memory(reasoner: SharedReasoner) -> None:
+def test_padding_changes_no_memory(any_reasoner: SharedReasoner) -> None:
+    reasoner = any_reasoner
     (example,) = text.sample("bfs", 4)
     question = text.parse(example.question)
     alone = memory_of(reasoner, questions_asked(reasoner, [question]))
@@ -160,7 +167,8 @@ def test_padding_changes_no_memory(reasoner: SharedReasoner) -> None:
     assert int(padded.pairs.sum()) == 16
 
 
-def test_other_questions_of_a_batch_change_no_memory(reasoner: SharedReasoner) -> None:
+def test_other_questions_of_a_batch_change_no_memory(any_reasoner: SharedReasoner) -> None:
+    reasoner = any_reasoner
     examples = [*text.sample("minimum", 4), *text.sample("bfs", 4, 2, seed=1)]
     questions = [text.parse(e.question) for e in examples]
     together = memory_of(reasoner, questions_asked(reasoner, questions))
@@ -170,7 +178,8 @@ def test_other_questions_of_a_batch_change_no_memory(reasoner: SharedReasoner) -
     close(shuffled(together).nodes[0], together.nodes[2])
 
 
-def test_permuted_nodes_permute_the_memory(reasoner: SharedReasoner) -> None:
+def test_permuted_nodes_permute_the_memory(any_reasoner: SharedReasoner) -> None:
+    reasoner = any_reasoner
     (example,) = text.sample("bfs", 5)
     order = np.array([3, 0, 4, 1, 2])
     asked = questions_asked(reasoner, [text.parse(example.question)])

@@ -126,6 +126,8 @@ def look(result: TextModels, asked: Example | str, *, member: int = 0, position_
         raise ValueError(
             'A model with cross_attention = "none" looks at no reasoner. Give one that was trained with it.'
         )
+    if config.memory == "shuffled":
+        raise ValueError("This model sees the states of other questions: where it looks in its own says nothing.")
     assert model.crosses is not None
     example = asked if isinstance(asked, Example) else example_of(asked)
     question = text.parse(example.question)

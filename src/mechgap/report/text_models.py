@@ -187,6 +187,9 @@ def answer_and_print(folder: Path, question: str | None, html: Path | None = Non
 
 def print_answers(done: Mapping[str, TextModels], examples: Sequence[Example]) -> dict[str, list[str]]:
     """Questions, what every model answers, and the three scores."""
+    for name in [name for name, r in done.items() if r.config.memory == "shuffled" and len(examples) == 1]:
+        done = {other: result for other, result in done.items() if other != name}
+        Console(highlight=False).print(f"{name} is left out: it sees states of another question, and there is but one.")
     said = {n: answers(r.models[0], r.config, r.reasoners[0], examples) for n, r in done.items()}
     return print_said(said, done, examples)
 

@@ -1,4 +1,4 @@
-"""What a sub-layer of an ALTA program is given and what it makes of it, as vectors of the residual stream (ALTA C.1)."""
+"""What a sub-layer of an ALTA program is given and makes of it, as vectors of the residual stream (ALTA C.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
