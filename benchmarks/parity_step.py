@@ -4,12 +4,15 @@
 
 Each line is one training of `--steps` steps with the settings of Table 3. The first way is that of the package; each
 of the others differs from it in one thing: products alone in bfloat16, nothing computed again on the way back, more or
-fewer layers as straight-line code. On a CPU they are all the same but for the last.
+fewer layers as straight-line code. On a CPU they are all the same but for the last. `--profile` also prints which
+kernels take the time of the first way, from JAX's profiler.
 """
 
 import argparse
 import contextlib
+import gzip
 import json
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,7 +25,7 @@ from mechgap.faithfulness.sequence_presets import sequence_studies
 from mechgap.networks import transformer
 from mechgap.training.sequences.end_to_end import PRODUCTS, ParitySize, train_parity
 
-AS_IT_IS = "as it is"
+AS_IT_IS, LONGEST = "as it is", 30
 WAYS = (AS_IT_IS, "products in bfloat16", "nothing again", "a loop", "straight")
 
 
@@ -53,6 +56,28 @@ def measure(name: str, way: str, steps: int, changes: dict[str, int]) -> dict[st
     return {"study": name, "way": way, "ms": round(each, 3), "compile_s": round(whole - trained.seconds, 1)}
 
 
+def kernels(name: str, steps: int, changes: dict[str, int]) -> list[tuple[str, float, float]]:
+    """(kernel, microseconds per step, how often per step) of the package's way, the longest first."""
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder, create_perfetto_trace=True):
+            measure(name, AS_IT_IS, steps, changes)
+        (file,) = Path(folder).rglob("perfetto_trace.json.gz")
+        events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+    names = {e["pid"]: e["args"]["name"] for e in events if e.get("name") == "process_name"}
+    threads = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e.get("name") == "thread_name"}
+    on_device = any("GPU" in x for x in names.values())
+    took: dict[str, list[float]] = {}
+    for event in events:
+        if event.get("ph") != "X" or event["name"].startswith("$"):  # calls of Python
+            continue
+        # Of an accelerator, streams: other lines show the same kernels again, by operation and by module.
+        thread = threads.get((event["pid"], event["tid"]), "")
+        if not on_device or ("GPU" in names.get(event["pid"], "") and "Stream" in thread):
+            took.setdefault(event["name"], []).append(event["dur"])
+    lines = [(kernel, sum(times) / steps, len(times) / steps) for kernel, times in took.items()]
+    return sorted(lines, key=lambda line: -line[1])
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -62,6 +87,7 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
     parser.add_argument("--width", type=int, default=512, help="with hidden units of four times as many")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--profile", action="store_true", help="also print the longest kernels")
     given = parser.parse_args()
     found = []
     for weights in ("_shared", ""):
@@ -70,6 +96,11 @@ def main() -> None:
             found.append(measure(name, way, given.steps, {"width": given.width, "hidden": 4 * given.width}))
             line = found[-1]
             print(f"{name:20} {way:22} {line['ms']:9} ms a step {line['compile_s']:7} s to compile", flush=True)
+            if given.profile and way == AS_IT_IS:
+                lines = kernels(name, given.steps, {"width": given.width, "hidden": 4 * given.width})
+                print(f"{sum(n for _, _, n in lines):.0f} events, {sum(t for _, t, _ in lines):.0f} us a step")
+                for kernel, time_taken, times in lines[:LONGEST]:
+                    print(f"  {time_taken:9.1f} us {times:7.1f} times  {kernel[:90]}", flush=True)
             if given.out:  # after every line: what is measured stays, whatever ends this
                 given.out.write_text(json.dumps({"device": jax.devices()[0].device_kind, "lines": found}, indent=1))
 
