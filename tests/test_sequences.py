@@ -1274,6 +1274,14 @@ def test_the_table_of_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert by_label["MCD2, 2 layers, shared, relative, test"].verdict == "data not available"
 
 
+def test_what_trains_nothing_says_what_it_needs(tmp_path: Path) -> None:
+    said: list[str] = []
+    run_alta_item("alta-simplicity", "quick", tmp_path, runs=tmp_path, say=said.append)
+    assert said == ["Minimal programs are not there yet: mechgap paper alta-figure4 makes them."]
+    with pytest.raises(ValueError, match="alta-gap trains nothing, so that --set steps means nothing to it"):
+        run_alta_item("alta-gap", "quick", tmp_path, runs=tmp_path, changes={"steps": 3})
+
+
 def test_only_what_has_data_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     asked: list[str] = []

@@ -75,9 +75,16 @@ def run_alta_item(
     wanted = [studies[name] for name in _studies(entry)]
     if wanted:
         check_settings_are_used(changes or {}, wanted)
+    elif changes:
+        raise ValueError(
+            f"{name} trains nothing, so that --set {next(iter(changes))} means nothing to it. Leave it out."
+        )
     if "minimal" in entry and not (place / MINIMAL).exists():
         place.mkdir(parents=True, exist_ok=True)
         write_json(place / MINIMAL, {row["program"]: _minimal(row["program"], say) for row in entry["minimal"]})
+    if "simplicity" in entry and not (place / MINIMAL).exists():
+        by = next(other for other, of in _document().items() if "minimal" in of)
+        say(f"Minimal programs are not there yet: mechgap paper {PREFIX}{by} makes them.")
     run_missing([study for study in wanted if has_data(study)], place, runs / FOLDER, say)
     if "curves" in entry:
         folders = [place / study for study in entry["curves"]["studies"]]
