@@ -57,7 +57,7 @@ def trainings(places: Sequence[Path]) -> list[Path]:
         return order.index(folder.name) if folder.name in order else len(order), folder.name
 
     for place in places:
-        if (place / CONFIG).exists() and read_json(place / CONFIG).get("kind") == "scan":
+        if _is_of_scan(place):
             raise ValueError(
                 f"{place} is a training on SCAN, which has no curves. Its numbers: mechgap alta summary, or "
                 f"mechgap paper alta-table5."
@@ -71,6 +71,14 @@ def trainings(places: Sequence[Path]) -> list[Path]:
             f"on graphs. Write one page for each."
         )
     return [folder for folders in found for folder in folders]
+
+
+def _is_of_scan(place: Path) -> bool:
+    """Whether a folder is of a training on SCAN; what is wrong with a file is for others to say."""
+    try:
+        return read_json(place / CONFIG).get("kind") == "scan"
+    except (FileNotFoundError, ValueError, AttributeError):
+        return False
 
 
 def write_curves(folders: Sequence[Path], out: str | Path, note: str = "") -> None:
