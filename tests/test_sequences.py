@@ -396,6 +396,7 @@ def test_several_seeds_train_as_one_does_and_go_on_where_they_were_killed(tmp_pa
     np.testing.assert_array_equal(resumed.models["w"], both.models["w"])
     assert resumed.losses.shape == (3, 2)
     assert resumed.seconds > before.seconds  # of both parts
+    assert resumed.before == before.seconds
     with pytest.raises(ValueError, match="is of another model"):
         train(seeds=3, folder=tmp_path / "run")
     stopped = train(seeds=2, folder=tmp_path / "stopped", stop_after=0)

@@ -76,13 +76,14 @@ def run_sequence_study(
     kept = None if runs is None else Path(runs) / hashed_name(study.name, json.dumps(asdict(study), sort_keys=True))
     options = {"folder": kept, "stop_after": stop_after, "title": study.name, "quiet": quiet}
     trained, metrics, files = (_scan if study.kind == "scan" else _parity)(study, task, options)
+    whole = trained.before + time.perf_counter() - begun
     manifest = {
         **made_with(),
         "date": datetime.now(UTC).date().isoformat(),
         "steps": trained.steps,
         "ended": trained.ended,
         **({} if study.kind == "scan" else {"tests": PARITY_TESTS}),
-        "times": {"train_s": round(trained.seconds, 1), "all_s": round(time.perf_counter() - begun, 1)},
+        "times": {"train_s": round(trained.seconds, 1), "all_s": round(whole, 1)},
     }
     if trained.ended == STOPPED and _steps_in(folder) > trained.steps * study.recipe.seeds:
         return metrics

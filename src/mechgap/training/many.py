@@ -76,6 +76,7 @@ class Trained:
         steps: how many they took.
         losses: the mean loss of every chunk [chunks, seeds].
         seconds: without compiling; of all parts of a training that was killed and went on, up to where each was kept.
+        before: of them, those of earlier parts.
         ended: `ALL_STEPS`; or `ENOUGH` where the recipe's share of right answers was reached before, `STOPPED` where
             time was up.
     """
@@ -85,6 +86,7 @@ class Trained:
     losses: np.ndarray
     seconds: float
     ended: str
+    before: float = 0.0
 
 
 def learning_rate(recipe: Recipe) -> float | optax.Schedule:
@@ -223,7 +225,7 @@ def train_many(
     seconds = time.perf_counter() - begun
     if folder is not None:
         _save(folder, step, losses, state, ended, seconds)
-    return Trained(eqx.combine(state[0], fixed), step, np.stack(losses), seconds, ended)
+    return Trained(eqx.combine(state[0], fixed), step, np.stack(losses), seconds, ended, spent)
 
 
 def forget_state(folder: str | Path) -> None:
