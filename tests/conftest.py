@@ -67,8 +67,9 @@ def _forget_after_a_module() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _forget_when_there_are_too_many() -> Iterator[None]:
+def _forget_when_there_are_too_many(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    # Counting takes a while, too.
-    if next(TESTS) % 20 == 0 and MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
+    # Counting takes a while, too; a slow test takes longer, and may compile hundreds of programs.
+    is_due = next(TESTS) % 20 == 0 or request.node.get_closest_marker("slow") is not None
+    if is_due and MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
         forget_compiled_programs()

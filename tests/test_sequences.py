@@ -916,7 +916,7 @@ def test_a_study_of_scan_is_of_its_split(tmp_path: Path, monkeypatch: pytest.Mon
     study = sequence_studies("full")["scan_random_6_separate"]
     assert run_sequence_study(study, tmp_path, quiet=True) == [{"seed": 0, "test": 0.0, "training data": 1.0}]
     config = json.loads((tmp_path / "config.json").read_text())
-    assert (config["split"], config["transformer"]["precision"]) == ("random", "BF16_BF16_F32")
+    assert (config["split"], config["transformer"]["precision"]) == ("random", "bfloat16")
     assert json.loads((tmp_path / "manifest.json").read_text())["ended"] == "enough"
 
 

@@ -20,9 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from mechgap.networks import attention_kernel
+from mechgap.networks.attention_kernel import NEVER
 from mechgap.networks.layers import AnyLinear, LayerNorm, Linear
 
-NEVER = -1e9  # the logit of what must not be looked at
 EACH, BUCKETS = "each", "buckets"  # what shares a bias: nothing up to a span; or what shares a bucket of T5's
 T5_BUCKETS, T5_FURTHEST = 32, 128  # beyond the second, all distances are in one bucket
 BFLOAT16 = "bfloat16"  # a precision, see `computing`
@@ -127,7 +128,6 @@ class Transformer(eqx.Module):
     def layer(self, block: Block, x: Float[Array, "length d"], inside: Bool[Array, " length"]) -> Layer:
         """Apply one layer; positions that are not inside are not looked at."""
         with jax.default_matmul_precision(self.config.precision):
-            block = computing(block, self.config.precision)
             attended, attention = x, jnp.zeros((0, *x.shape[:1] * 2), x.dtype)
             before_attention, before_mlp = block.norms or (_unchanged, _unchanged)
             if block.heads is not None:
@@ -159,15 +159,27 @@ def attend(
 
     Nothing but what is allowed is looked at; the bias is added to the logits.
     """
-    narrow, wide = heads.query.dtype, jnp.promote_types(heads.query.dtype, jnp.float32)
+    narrow = heads.query.dtype
     x, source = x.astype(narrow), source.astype(narrow)
-    query, key = jnp.einsum("ld,hdk->hlk", x, heads.query), jnp.einsum("ld,hdk->hlk", source, heads.key)
-    logits = jnp.einsum("hik,hjk->hij", query, key, preferred_element_type=wide) + bias
-    logits = jnp.where(allowed, logits, NEVER)
-    null = jnp.broadcast_to(heads.null[:, None, None], (*logits.shape[:2], 1))
-    attention = jax.nn.softmax(jnp.concatenate([logits, null], axis=-1), axis=-1)[..., :-1]
-    value = jnp.einsum("ld,hdm->hlm", source, heads.value)
-    return jnp.einsum("hij,hjm,hmd->id", attention.astype(narrow), value, heads.out), attention
+    query, key = jnp.einsum("ld,hdk->lhk", x, heads.query), jnp.einsum("ld,hdk->lhk", source, heads.key)
+    value = jnp.einsum("ld,hdm->lhm", source, heads.value)
+    bias = jnp.broadcast_to(bias, (query.shape[1], *allowed.shape))
+    seen = attention_kernel.Operands(query, key, value, allowed, bias, heads.null)
+    attention = attention_of(seen)
+    if attention_kernel.serves(seen):  # then nothing makes the attention that nobody asks for
+        mixed = attention_kernel.mix(seen)
+    else:
+        mixed = jnp.einsum("hij,jhm->ihm", attention.astype(narrow), value)
+    return jnp.einsum("ihm,hmd->id", mixed, heads.out), attention
+
+
+def attention_of(x: attention_kernel.Operands) -> Float[Array, "heads length sources"]:
+    """How much every head looks where; one more slot, the null one, is always there."""
+    wide = jnp.promote_types(x.query.dtype, jnp.float32)
+    logits = jnp.einsum("ihk,jhk->hij", x.query, x.key, preferred_element_type=wide) + x.bias
+    logits = jnp.where(x.allowed, logits, NEVER)
+    null = jnp.broadcast_to(x.null[:, None, None], (*logits.shape[:2], 1))
+    return jax.nn.softmax(jnp.concatenate([logits, null], axis=-1), axis=-1)[..., :-1]
 
 
 Weights = TypeVar("Weights", bound=eqx.Module)
@@ -177,7 +189,7 @@ def computing(block: Weights, precision: str | None) -> Weights:
     """A layer with the weights that it computes with: with `BFLOAT16` on an accelerator they are of that type.
 
     What a layer computes from them is bfloat16, too, but for the stream that it adds to, means and variances, and
-    softmax with its logits. Since this is done layer by layer, gradients of shared weights add up in float32.
+    softmax with its logits. Shared weights become so layer by layer, so that their gradients add up in float32.
     """
     if precision != BFLOAT16 or not on_accelerator():
         return block
@@ -325,13 +337,19 @@ def _scanned(
 ) -> tuple[Array, Any]:
     inside = jnp.arange(ids.shape[0]) < length
 
-    def advance(x: Array, block: Block | None) -> tuple[Array, Layer | None]:
-        seen = net.layer(net.block if block is None else block, x, inside)
+    def apply(block: Block, x: Array) -> tuple[Array, Layer | None]:
+        seen = net.layer(block, x, inside)
         return seen.stream, keep(seen)
 
     if on_accelerator():  # a step is bound by memory there: on the way back all but products is computed again
-        advance = jax.checkpoint(advance, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable)
-    blocks = None if net.config.shared else net.block
+        products = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
+        # Without barriers, straight-line layers share cast weights. Where no loop is left, XLA decides what it keeps.
+        apply = jax.checkpoint(apply, policy=products, prevent_cse=False)
+
+    def advance(x: Array, block: Block | None) -> tuple[Array, Layer | None]:
+        return apply(computing(net.block, net.config.precision) if block is None else block, x)
+
+    blocks = None if net.config.shared else computing(net.block, net.config.precision)
     return jax.lax.scan(advance, net.embed(ids), blocks, length=layers, unroll=straight_layers(layers))
 
 

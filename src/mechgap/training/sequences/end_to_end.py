@@ -25,8 +25,7 @@ from mechgap.training.many import Recipe, Trained, train_many
 START = 2  # the token before the bits
 POSITIONS = ("relative", "absolute")
 DISTANCES = (BUCKETS, EACH)
-PRODUCTS = "BF16_BF16_F32"
-PRECISIONS = (BFLOAT16, PRODUCTS, "default", "highest")  # on a CPU all of them are float32
+PRECISIONS = (BFLOAT16, "BF16_BF16_F32", "default", "highest")  # on a CPU all of them are float32
 LOOKED_AT = 1024  # texts, drawn once as those of training are, that tell whether training is enough
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from mechgap.networks.encoder_decoder import EncoderDecoder
-from mechgap.networks.transformer import BUCKETS
+from mechgap.networks.transformer import BFLOAT16, BUCKETS
 from mechgap.programs.library.scan_grammar import LONGEST_ACTIONS, PUBLISHED, SYMBOLS, WORDS
 from mechgap.programs.tasks import Task
 from mechgap.training.many import Recipe, Trained, train_many
-from mechgap.training.sequences.end_to_end import PRODUCTS, TrainedSize, of_layers
+from mechgap.training.sequences.end_to_end import TrainedSize, of_layers
 
 LONGEST_COMMAND = 9  # words
 
@@ -98,7 +98,7 @@ class ScanSize(TrainedSize):
     hidden: int = 512
     heads: int = 8
     head_width: int = 128
-    precision: str = PRODUCTS
+    precision: str = BFLOAT16
     distances: str = BUCKETS
     tokens: str = WORD
 

@@ -1,11 +1,11 @@
-"""How long a step of end-to-end training on parity takes, and compiling it, by how its layers are computed.
+"""How long a step of end-to-end training on sequences takes, and compiling it, by how its layers are computed.
 
-    python benchmarks/parity_step.py --layers 40 --out parity_step.json
+    python benchmarks/sequence_step.py relative_40_shared scan_16 --out step.json
 
-Each line is one training of `--steps` steps with the settings of Table 3. The first way is that of the package; each
-of the others differs from it in one thing: products alone in bfloat16, nothing computed again on the way back, more or
-fewer layers as straight-line code. On a CPU they are all the same but for the last. `--profile` also prints which
-kernels take the time of the first way, from JAX's profiler.
+Each line is one training of `--steps` steps with the settings of a study. The first way is that of the package; each of
+the others differs from it in one thing: attention by XLA and not by the fused kernel, nothing computed again on the way
+back, layers as a loop. On a CPU they are all the same. `--profile` also prints which kernels take the time of the first
+way, from JAX's profiler.
 """
 
 import argparse
@@ -17,40 +17,43 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import jax
 
 from mechgap.faithfulness.sequence_presets import sequence_studies
-from mechgap.networks import transformer
-from mechgap.training.sequences.end_to_end import PRODUCTS, ParitySize, train_parity
+from mechgap.networks import attention_kernel, transformer
+from mechgap.training.sequences.end_to_end import ParitySize, train_parity
+from mechgap.training.sequences.scan import ScanSize, train_scan
 
 AS_IT_IS, LONGEST = "as it is", 30
-WAYS = (AS_IT_IS, "products in bfloat16", "nothing again", "a loop", "straight")
+WAYS = (AS_IT_IS, "attention by XLA", "nothing again", "a loop")
 
 
 @contextlib.contextmanager
 def computed(way: str) -> Iterator[None]:
     """Layers are computed in this way as long as this lasts."""
-    with contextlib.ExitStack() as changes:
-        if way == "nothing again":
-            changes.enter_context(mock.patch.object(jax, "checkpoint", lambda step, policy: step))
-        if way in ("a loop", "straight"):
-            count = (lambda layers: 1) if way == "a loop" else (lambda layers: layers)
-            changes.enter_context(mock.patch.object(transformer, "straight_layers", count))
+    changed: dict[str, tuple[Any, str, Any]] = {
+        "attention by XLA": (attention_kernel, "serves", lambda x: False),
+        "nothing again": (jax, "checkpoint", lambda step, **options: step),
+        "a loop": (transformer, "straight_layers", lambda layers: 1),
+    }
+    with mock.patch.object(*changed[way]) if way in changed else contextlib.nullcontext():
         yield
 
 
 def measure(name: str, way: str, steps: int, changes: dict[str, int]) -> dict[str, str | float]:
     """Train once."""
     study = sequence_studies("full")[name]
-    assert isinstance(study.transformer, ParitySize)
-    size = replace(study.transformer, **changes)
-    if way == "products in bfloat16":
-        size = replace(size, precision=PRODUCTS)
+    recipe = replace(study.recipe, steps=steps, chunk=steps // 2, enough=None)
     begun = time.perf_counter()
     with computed(way):
-        trained = train_parity(size, replace(study.recipe, steps=steps, chunk=steps // 2, enough=None), quiet=True)
+        if isinstance(study.transformer, ParitySize):
+            trained = train_parity(replace(study.transformer, **changes), recipe, quiet=True)
+        else:
+            assert isinstance(study.transformer, ScanSize), f"{name} is not trained end to end"
+            trained = train_scan(replace(study.transformer, **changes), study.task, recipe, quiet=True)
     whole = time.perf_counter() - begun
     each = 1000 * trained.seconds / trained.steps
     return {"study": name, "way": way, "ms": round(each, 3), "compile_s": round(whole - trained.seconds, 1)}
@@ -81,23 +84,22 @@ def kernels(name: str, steps: int, changes: dict[str, int]) -> list[tuple[str, f
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--layers", type=int, default=40, choices=(8, 40))
+    parser.add_argument("studies", nargs="+", help="of training end to end, e.g. relative_40_shared or scan_16")
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--positions", default="relative", choices=("relative", "absolute"))
     parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
-    parser.add_argument("--width", type=int, default=512, help="with hidden units of four times as many")
+    parser.add_argument("--width", type=int, help="with hidden units of four times as many; else the study's")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--profile", action="store_true", help="also print the longest kernels")
     given = parser.parse_args()
+    changes = {"width": given.width, "hidden": 4 * given.width} if given.width else {}
     found = []
-    for weights in ("_shared", ""):
+    for name in given.studies:
         for way in given.ways:
-            name = f"{given.positions}_{given.layers}{weights}"
-            found.append(measure(name, way, given.steps, {"width": given.width, "hidden": 4 * given.width}))
+            found.append(measure(name, way, given.steps, changes))
             line = found[-1]
             print(f"{name:20} {way:22} {line['ms']:9} ms a step {line['compile_s']:7} s to compile", flush=True)
             if given.profile and way == AS_IT_IS:
-                lines = kernels(name, given.steps, {"width": given.width, "hidden": 4 * given.width})
+                lines = kernels(name, given.steps, changes)
                 print(f"{sum(n for _, _, n in lines):.0f} events, {sum(t for _, t, _ in lines):.0f} us a step")
                 for kernel, time_taken, times in lines[:LONGEST]:
                     print(f"  {time_taken:9.1f} us {times:7.1f} times  {kernel[:90]}", flush=True)
