@@ -1,6 +1,7 @@
 """TransNAR beside the paper's claims: verdicts are computed from numbers, and nothing is said that was not measured."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,8 +162,45 @@ def test_nothing_is_said_about_what_was_not_measured(tmp_path: Path) -> None:
         assert not any(line.ours for line in compared.lines)
         assert not compared.details
         (last,) = [line for line in compared.lines if line.label.startswith("Not measured yet")]
-        assert last.label.removeprefix("Not measured yet: ").split(", ") == list(NEEDED[name.removeprefix("transnar-")])
+        needed = list(STUDY.reasoners) if name == "transnar-reasoners" else NEEDED[name.removeprefix("transnar-")]
+        assert last.label.removeprefix("Not measured yet: ").split(", ") == list(needed)
     assert "## TransNAR" in document(ROOT / "results")
+
+
+def test_reasoners_stand_beside_the_best_constant_answers(tmp_path: Path) -> None:
+    def about(name: str, score: float, **changes: Any) -> dict[str, Any]:
+        config = STUDY.reasoners[name].as_json() | changes
+        by_size = {str(n): rows(tuple(config["algorithms"]), {"": score}) for n in (10, 16)}
+        manifest = {"times": {"train_s": 7.0}, "device": {"kind": "cpu"}}
+        return {"config": config, "manifest": manifest, "asked": {"by_size": by_size}}
+
+    (tmp_path / "transnar").mkdir()
+    found = {"trained": about("trained", 0.5), "thirty_gatv2": about("thirty_gatv2", 0.6, steps=3)}
+    (tmp_path / "transnar" / "reasoners.json").write_text(json.dumps(found | {"seven": {"name": "not asked"}}))
+    compared = transnar_table("transnar-reasoners", tmp_path)
+    label = "trained: triplet_gmpnn, 10 algorithms, CLRS score (best constant answer)"
+    assert {line.label: line.verdict for line in compared.lines} == {
+        label: "shown",
+        "thirty gatv2: gatv2, 30 algorithms, CLRS score (best constant answer)": "too small to compare",
+        "Not measured yet: seven, thirty": "never run",
+    }
+    assert compared.lines[0].ours == "50.9 (30.0) at 10, 50.9 (30.0) at 16"
+    _, at_10, at_16 = compared.details
+    assert at_10.header == ("algorithm", "trained", "thirty gatv2", "best constant answer")
+    assert {row[0]: row[1:] for row in at_16.rows}["bridges"] == ("", "62.0", "30.0")
+    assert len(at_16.rows) == 30
+
+
+@pytest.mark.slow
+def test_reasoners_are_run_summed_up_and_shown(tmp_path: Path) -> None:
+    small = {"reasoner.steps": 2, "reasoner.pool": 4, "evaluation.count": 2, "evaluation.sizes": [5]}
+    said: list[str] = []
+    run = partial(run_transnar_item, "transnar-reasoners", "quick", tmp_path, changes=small, say=said.append)
+    run(runs=tmp_path / "runs")
+    assert "two is asked about 2 algorithms" in said
+    run(runs=tmp_path / "elsewhere")
+    assert said[-1] == "reasoners: finished before"
+    assert verdicts("reasoners", tmp_path)["Not measured yet: seven, thirty, thirty_gatv2"] == "never run"
 
 
 def test_every_model_of_the_study_is_needed_somewhere() -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import equinox as eqx
@@ -52,7 +51,8 @@ from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, re
 from mechgap.training.transnar.exam import score_by_size
 from mechgap.training.transnar.loop import Pair, initial_model, learns, loss_of
 from mechgap.training.transnar.reasoner import layer_steps, questions_asked, shuffled, standing_order
-from mechgap.training.transnar.study import PRESETS, load_study, places_of, read_study
+from mechgap.training.transnar.study import ASKED, PRESETS, ask_reasoner, load_study, places_of, read_study
+from mechgap.training.transnar.summary import read_reasoners, write_summary
 from mechgap.training.weights import named
 from small_text_models import CONFIG, PLAIN, SMALL, made_reasoner
 
@@ -402,22 +402,54 @@ def test_unknown_studies_and_models_are_refused(tmp_path: Path) -> None:
         load_study(tmp_path)
 
 
-def test_reasoners_are_trained_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Where `transnar train` finds them; the scores of each stand in a column."""
-    made: list[tuple] = []
+TWO_REASONERS = """
+[reasoner]
+algorithms = ["minimum"]
+algorithms_per_step = 1
+sizes = [4]
+steps = 2
+pool = 4
+batch = 2
+validation = 2
+processor = "mpnn"
+hint_mode = "none"
+frames = 3
+hidden = 4
 
-    def trained(config: MultiTaskConfig, *, folder: Path) -> SimpleNamespace:
-        made.append((config, folder))
-        return SimpleNamespace(scores={name: np.array([0.5]) for name in config.algorithms})
+[reasoners.other]
+first_seed = 1
 
-    monkeypatch.setattr(text_models, "train_together", trained)
-    text_models.train_reasoners_and_print("h200", None, tmp_path, {"reasoner.steps": 7})
-    assert made == [(config, tmp_path) for config in read_study("h200", {"reasoner.steps": 7}).reasoners.values()]
+[models.transnar]
+
+[evaluation]
+sizes = [4]
+count = 3
+"""
+
+
+def test_reasoners_are_trained_and_asked_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where `transnar train` finds them. What they answer is kept, and asked again where other questions are."""
+    (tmp_path / "two.toml").write_text(TWO_REASONERS)
+    study = read_study(str(tmp_path / "two.toml"))
+    text_models.train_reasoners_and_print(str(tmp_path / "two.toml"), None, tmp_path, {})
+    places = {name: tmp_path / config.name() / ASKED for name, config in study.reasoners.items()}
+    found = {name: json.loads(place.read_text()) for name, place in places.items()}
+    scores = [f"{100 * asked['by_size']['4'][0]['clrs']:.1f}" for asked in found.values()]
+    floor = f"{100 * found['trained']['by_size']['4'][0]['floor']:.1f}"
     rows = [line.replace("│", " ").split() for line in capsys.readouterr().out.splitlines()]
-    assert ["bfs", "50.0", "50.0"] in rows
-    assert ["dfs", "50.0"] in rows
+    assert ["minimum", *scores, floor] in rows
+    reasoner = SharedReasoner.of(places["other"].parent)
+    examples = text.sample("minimum", 4, 3, seed=study.evaluation.seed)
+    said = reasoner_answers(reasoner, [text.parse(e.question) for e in examples])
+    right = np.mean([answer == e.answer for answer, e in zip(said, examples, strict=True)])
+    assert found["other"]["by_size"]["4"][0]["clrs"] == pytest.approx(right)
+    assert list(write_summary(study, tmp_path, tmp_path / "kept")) == []
+    kept = read_reasoners(tmp_path / "kept")
+    assert kept["other"]["asked"]["by_size"]["4"][0]["clrs"] == pytest.approx(right, abs=1e-4)
+    places["other"].write_text(json.dumps({**found["other"], "seconds": -1.0}))
+    assert ask_reasoner(study, "other", tmp_path)[1]["seconds"] == -1, "not asked again"
+    more = read_study(str(tmp_path / "two.toml"), {"evaluation.count": 4})
+    assert ask_reasoner(more, "other", tmp_path)[1]["seconds"] > 0
 
 
 def test_the_demonstration_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,6 @@ from mechgap.compiler import compile as compile_program
 from mechgap.compiler.errors import ChannelOverflow
 from mechgap.faithfulness.looking import example_of
 from mechgap.report.transnar_page import check_page, looking_model, write_page
-from mechgap.training.multi_task import train_together
 from mechgap.training.transnar import CompiledReasoner, EvaluationConfig, SharedReasoner, TextModels
 from mechgap.training.transnar.evaluation import AS_TRAINED, CONTROLS, answers, reasoner_answers
 from mechgap.training.transnar.exam import Scores, exam_file, exam_for, score_by_size
@@ -30,6 +29,7 @@ from mechgap.training.transnar.study import (
     COMPILED,
     SCORES,
     TRAINED,
+    ask_reasoner,
     asked_besides,
     load_study,
     places_of,
@@ -61,7 +61,7 @@ def train_and_print(
 
 
 def train_reasoners_and_print(preset: str, names: str | None, folder: Path, changes: Mapping[str, Any]) -> None:
-    """Train reasoners of a study, where `train_and_print` finds them, and print the scores on their validation data."""
+    """Train reasoners of a study, where `train_and_print` finds them, and print the scores of their own answers."""
     study, console = read_study(preset, changes), Console()
     chosen = _listed(names) or list(study.reasoners)
     for name in chosen:
@@ -69,14 +69,22 @@ def train_reasoners_and_print(preset: str, names: str | None, folder: Path, chan
             raise ValueError(
                 f"The study {study.name!r} has no reasoner {name!r}. {nearest(name, list(study.reasoners))}"
             )
-    found = {name: train_together(study.reasoners[name], folder=folder) for name in chosen}
-    table = Table(title="score on validation data, in percent", title_justify="left")
-    for column in ("algorithm", *found):
+    found = {name: ask_reasoner(study, name, folder, watch=console.print)[1]["by_size"] for name in chosen}
+    for n in study.evaluation.sizes:
+        console.print(reasoner_table(found, n))
+
+
+def reasoner_table(found: Mapping[str, Mapping[str, Any]], n: int) -> Table:
+    """CLRS scores of reasoners by algorithm, and what the best constant answer gets."""
+    table = Table(title=f"CLRS score of the reasoners' own answers at n = {n}, in percent", title_justify="left")
+    for column in ("algorithm", *found, "best constant"):
         table.add_column(column)
-    for algorithm in dict.fromkeys(a for result in found.values() for a in result.scores):
-        cells = [f"{100 * r.scores[algorithm][0]:.1f}" if algorithm in r.scores else "" for r in found.values()]
-        table.add_row(algorithm, *cells)
-    console.print(table)
+    rows = {name: {row["name"]: row for row in by_size[str(n)]} for name, by_size in found.items()}
+    for algorithm in dict.fromkeys(a for mine in rows.values() for a in mine):
+        having = [mine[algorithm] for mine in rows.values() if algorithm in mine]
+        cells = [f"{100 * mine[algorithm]['clrs']:.1f}" if algorithm in mine else "" for mine in rows.values()]
+        table.add_row(algorithm, *cells, f"{100 * having[0]['floor']:.1f}")
+    return table
 
 
 def summarise_and_print(folder: Path, out: Path, preset: str, changes: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """TransNAR: what the paper and its summary claim, what ours come to, and the controls that the paper lacks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -22,12 +22,13 @@ from mechgap.report.paper.transnar_results import (
     means,
     model_name,
     overview,
+    planned_study,
     score_name,
 )
 from mechgap.report.paper.verdicts import DIFFERS, IMPOSSIBLE, NEVER, PERCENT, REPRODUCED, SHOWN, SMALL, Details, Line
 from mechgap.training.config import parse_toml
-from mechgap.training.transnar.study import read_study, run_study
-from mechgap.training.transnar.summary import bring_reasoners, write_summary
+from mechgap.training.transnar.study import Study, ask_reasoner, read_study, run_study
+from mechgap.training.transnar.summary import ASKED_ALONE, bring_reasoners, write_summary
 
 PREFIX = "transnar-"
 MAIN = ("transnar", "transformer")
@@ -57,6 +58,9 @@ def run_transnar_item(
 
     kept, needed = Results(folder), NEEDED[_checked(name)]
     study, place = read_study(STUDIES[preset], changes, needed), runs / FOLDER
+    if _checked(name) == "reasoners":
+        _run_reasoners(study, folder, place, kept, say)
+        return
     as_asked = {model: config.as_json() for model, config in study.models.items() if model in needed}
     done = kept.has(*needed) and all(kept.models[model]["config"] == config for model, config in as_asked.items())
     if done and (_checked(name) != "growing" or _has_growing(kept)):
@@ -66,6 +70,23 @@ def run_transnar_item(
         say(f"the reasoner {one!r} comes along, and is not trained again")
     run_study(study, place, compiled=compiled_reasoner, watch=say)
     write_summary(study, place, folder / FOLDER)
+
+
+def _run_reasoners(study: Study, folder: Path, place: Path, kept: Results, say: Say) -> None:
+    """Train the reasoners that a folder lacks, and ask each of them alone."""
+    missing = [
+        one
+        for one, config in study.reasoners.items()
+        if kept.reasoners.get(one, {}).get("name") != config.name() or ASKED_ALONE not in kept.reasoners[one]
+    ]
+    if not missing:
+        say("reasoners: finished before")
+        return
+    for one in bring_reasoners(study, folder / FOLDER, place):
+        say(f"the reasoner {one!r} comes along, and is not trained again")
+    for one in missing:
+        ask_reasoner(study, one, place, watch=say)
+        write_summary(study, place, folder / FOLDER)
 
 
 def transnar_table(name: str, folder: str | Path) -> Comparison:
@@ -335,6 +356,51 @@ def growing(results: Results) -> Found:
     return [], [Details(title, header, tuple(rows))]
 
 
+def reasoners(results: Results) -> Found:
+    """What reasoners know without any text model."""
+    planned = planned_study().reasoners
+    asked = {name: results.reasoners[name] for name in planned if ASKED_ALONE in results.reasoners.get(name, {})}
+    lines = []
+    for name, about in asked.items():
+        by_size, config = about[ASKED_ALONE]["by_size"], about["config"]
+        scores = {n: list(means([rows], "clrs").values()) for n, rows in by_size.items()}
+        floors = {n: list(means([rows], "floor").values()) for n, rows in by_size.items()}
+        said = ", ".join(f"{np.mean(x):.1f} ({np.mean(floors[n]):.1f}) at {n}" for n, x in scores.items())
+        count, network = len(config["algorithms"]), config["network"]["processor"]
+        label = f"{name.replace('_', ' ')}: {network}, {count} algorithms, CLRS score (best constant answer)"
+        verdict = SHOWN if config == planned[name].as_json() else SMALL
+        lines.append(Line(label, "", said, networks=str(config["seeds"]), verdict=verdict))
+    if missing := [name for name in planned if name not in asked]:
+        lines.append(Line(f"Not measured yet: {', '.join(missing)}", verdict=NEVER))
+    trained = [
+        (
+            name.replace("_", " "),
+            about["config"]["network"]["processor"],
+            str(about["config"]["steps"]),
+            str(about["config"]["batch"] * about["config"]["algorithms_per_step"]),
+            f"{about['manifest']['times']['train_s']:.0f}",
+            about["manifest"]["device"]["kind"],
+        )
+        for name, about in asked.items()
+    ]
+    header = ("reasoner", "processor", "steps", "samples a step", "s to train", "device")
+    return lines, [Details("How they were trained", header, tuple(trained)), *_reasoner_tables(asked)]
+
+
+def _reasoner_tables(asked: Mapping[str, Any]) -> Iterable[Details]:
+    """Scores by algorithm, a table for every number of nodes."""
+    for n in sorted({int(n) for about in asked.values() for n in about[ASKED_ALONE]["by_size"]}):
+        rows = {name: about[ASKED_ALONE]["by_size"].get(str(n), []) for name, about in asked.items()}
+        scores = {name: means([mine], "clrs") for name, mine in rows.items()}
+        floors = {name: floor for mine in rows.values() for name, floor in means([mine], "floor").items()}
+        cells = [
+            (one, *(f"{mine[one]:.1f}" if one in mine else "" for mine in scores.values()), f"{floors[one]:.1f}")
+            for one in sorted(floors)
+        ]
+        header = ("algorithm", *(name.replace("_", " ") for name in scores), "best constant answer")
+        yield Details(f"CLRS score of their own answers in percent at n = {n}", header, tuple(cells))
+
+
 def _has_growing(results: Results) -> bool:
     return all("growing" in results.models.get(name, {}).get("metrics", {}) for name in MAIN)
 
@@ -354,6 +420,7 @@ NEEDED = {
     "unseen": ("transformer", "transnar", "transnar_unseen"),
     "distillation": ("transformer", "transnar", "student", "student_of_right_answers"),
     "growing": ("transformer", "transnar"),
+    "reasoners": (),
 }
 ITEMS: dict[str, Callable[[Results], Found]] = {
     "grid": grid,
@@ -363,6 +430,7 @@ ITEMS: dict[str, Callable[[Results], Found]] = {
     "unseen": unseen,
     "distillation": distillation,
     "growing": growing,
+    "reasoners": reasoners,
 }
 
 

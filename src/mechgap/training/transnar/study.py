@@ -14,21 +14,28 @@ Presets are TOML files of plain values:
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from mechgap.algorithms import text
 from mechgap.algorithms.inputs import nearest
 from mechgap.storage import write_text
-from mechgap.training.checkpoint import read_json
+from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.config import hashed_name, parse_toml
-from mechgap.training.multi_task import MultiTaskConfig, train_together
+from mechgap.training.multi_task import MultiTask, MultiTaskConfig, train_together
 from mechgap.training.transnar.config import STAND_IN, EvaluationConfig, TextTrainingConfig
 from mechgap.training.transnar.data import kept_groups
 from mechgap.training.transnar.distillation import share_right, taught_groups
-from mechgap.training.transnar.evaluation import CONTROLS, POSITIONS, evaluate, evaluate_growing
-from mechgap.training.transnar.exam import Exam, exam_for, growing_exam
+from mechgap.training.transnar.evaluation import (
+    CONTROLS,
+    POSITIONS,
+    evaluate,
+    evaluate_growing,
+    reasoner_answers,
+)
+from mechgap.training.transnar.exam import Exam, exam_for, growing_exam, scored
 from mechgap.training.transnar.loop import digest, fingerprint, train_text_models
 from mechgap.training.transnar.reasoner import Reasoner, SharedReasoner
 from mechgap.training.transnar.result import (
@@ -44,6 +51,7 @@ PRESETS = ("tiny", "quick", "demo", "h200", "paper")
 TABLES = ("reasoner", "reasoners", "training", "models", "evaluation", "growing")
 TRAINED, COMPILED = "trained", "compiled"
 STUDY, SCORES, GROWING, TAUGHT = "study-{}.json", "scores", "growing", "teacher_right"
+ASKED = "asked.json"  # in the folder of a reasoner: what it answers itself
 Watch = Callable[[str], None]
 Compile = Callable[[Sequence[str]], Reasoner]
 
@@ -201,6 +209,29 @@ def run_study(
         taught = {"teacher": study.teachers[name]} if name in study.teachers else {}
         write_text(folder / STUDY.format(name), json.dumps({**about, **looked, **taught}) + "\n")
     return {name: done[name] for name in study.models}
+
+
+def ask_reasoner(
+    study: Study, name: str, folder: str | Path, watch: Watch = lambda said: None, quiet: bool | None = None
+) -> tuple[MultiTask, dict[str, Any]]:
+    """A reasoner of a study, trained if it is missing, and the scores of its own answers to the study's questions.
+
+    They are about all algorithms that it learned, and are kept in its folder.
+    """
+    config, evaluation = study.reasoners[name], study.evaluation
+    watch(f"the reasoner: {name}")
+    trained = train_together(config, folder=folder, quiet=quiet)
+    place = Path(folder) / config.name() / ASKED
+    asked = json.loads(json.dumps(asdict(evaluation)))
+    if place.exists() and (had := read_json(place))["evaluation"] == asked:
+        return trained, had
+    watch(f"{name} is asked about {len(config.algorithms)} algorithms")
+    examples = exam_for(evaluation, config.algorithms, folder).examples
+    questions = [text.parse(example.question) for example in examples]
+    found = scored(partial(reasoner_answers, SharedReasoner.of(trained), questions), examples)
+    scores = {"evaluation": asked, **found.as_json()}
+    write_json(place, scores)
+    return trained, scores
 
 
 def _trained(

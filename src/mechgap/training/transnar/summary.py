@@ -15,9 +15,9 @@ from mechgap.training.checkpoint import read_json
 from mechgap.training.multi_task import load_multi_task
 from mechgap.training.multi_task.loop import NETWORK, SCORES
 from mechgap.training.transnar.result import CONFIG, MANIFEST, METRICS
-from mechgap.training.transnar.study import Study, notes_of
+from mechgap.training.transnar.study import ASKED, Study, notes_of
 
-REASONERS = "reasoners.json"
+REASONERS, ASKED_ALONE = "reasoners.json", "asked"
 DIGITS = 4  # of scores and losses
 
 
@@ -30,8 +30,13 @@ def write_summary(study: Study, folder: str | Path, out: str | Path) -> list[str
         out: for the files; those of other models stay.
     """
     folder, out = Path(folder), Path(out)
-    notes = {name: note for name, note in notes_of(folder).items() if name in study.models}
     trained = {name: config.name() for name, config in study.reasoners.items() if _finished(folder / config.name())}
+    try:
+        notes = {name: note for name, note in notes_of(folder).items() if name in study.models}
+    except FileNotFoundError:
+        if not trained:
+            raise
+        notes = {}  # reasoners alone
     for place in trained.values():
         if _finished(out / place) and not filecmp.cmp(out / place / NETWORK, folder / place / NETWORK, shallow=False):
             raise ValueError(
@@ -50,7 +55,8 @@ def write_summary(study: Study, folder: str | Path, out: str | Path) -> list[str
         result = load_multi_task(folder / place)
         scores = {algorithm: list(map(float, values)) for algorithm, values in result.scores.items()}
         found = _rounded({"scores": scores, "manifest": result.manifest})
-        reasoners[name] = {"name": place, "config": study.reasoners[name].as_json(), **found}
+        asked = {ASKED_ALONE: _rounded(read_json(folder / place / ASKED))} if (folder / place / ASKED).exists() else {}
+        reasoners[name] = {"name": place, "config": study.reasoners[name].as_json(), **found, **asked}
         _copy(folder / place, out / place)
     _write(out / REASONERS, {**read_reasoners(out), **reasoners})
     return list(notes)
