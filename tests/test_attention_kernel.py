@@ -18,7 +18,9 @@ SEQUENCES = 3
 AXES: Any = Operands(0, 0, 0, 0, None, None)  # biases and the null slot are of all sequences  # type: ignore[arg-type]
 
 
-def operands(length: int, sources: int, heads: int, width: int, of_values: int, dtype: Any = jnp.float32) -> Operands:
+def operands(
+    length: int, sources: int, heads: int, width: int, of_values: int, dtype: Any = jnp.float32, causal: bool = False
+) -> Operands:
     """Of several sequences, which have different lengths; one looks nowhere but at the null slot."""
     rng = np.random.default_rng(0)
     some = lambda *shape: jnp.asarray(rng.normal(size=shape), dtype)  # noqa: E731
@@ -27,7 +29,10 @@ def operands(length: int, sources: int, heads: int, width: int, of_values: int, 
         query=some(SEQUENCES, length, heads, width),
         key=some(SEQUENCES, sources, heads, width),
         value=some(SEQUENCES, sources, heads, of_values),
-        allowed=jnp.asarray(np.broadcast_to((np.arange(sources) < lengths[:, None])[:, None], (3, length, sources))),
+        allowed=jnp.asarray(
+            (np.arange(sources) < lengths[:, None])[:, None]
+            & (np.tri(length, sources, dtype=bool) if causal else np.ones((length, sources), bool))
+        ),
         bias=some(heads, length, sources).astype(jnp.float32),
         null=jnp.asarray([NEVER, 0.5, -1.0][:heads]),
     )
@@ -50,11 +55,13 @@ def both_passes(function: Callable, x: Operands) -> tuple[jax.Array, Operands]:
 
 
 SIZES = [(21, 21, 3, 8, 8), (5, 9, 2, 16, 3), (16, 17, 1, 4, 20)]
+LARGEST, SMALLEST = (64, 64, 1, 128, 128), (1, 1, 2, 8, 8)
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-def test_it_is_attention(sizes: tuple[int, ...]) -> None:
-    x = operands(*sizes)
+@pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
+@pytest.mark.parametrize("sizes", [*SIZES, LARGEST, SMALLEST])
+def test_it_is_attention(sizes: tuple[int, ...], causal: bool) -> None:
+    x = operands(*sizes, causal=causal)
     (out, slopes), (meant, right) = (jax.jit(partial(both_passes, f))(x) for f in (mix, by_definition))
     np.testing.assert_allclose(out, meant, rtol=1e-5, atol=1e-5)
     for name in ("query", "key", "value", "bias", "null"):
@@ -62,12 +69,27 @@ def test_it_is_attention(sizes: tuple[int, ...]) -> None:
     assert float(jnp.abs(right.null).max()) > 0.01 or sizes[2] == 1, "there is something to compare"
 
 
+def test_seeds_are_one_more_axis() -> None:
+    """As in training: a map over networks, which have biases and null slots of their own, around one over sequences."""
+    one = operands(*SIZES[0])
+    seeds = jax.tree.map(lambda a: jnp.stack([a, a]), one)
+    seeds = seeds._replace(bias=seeds.bias.at[1].multiply(-1), null=seeds.null.at[1].set(0.25))
+    (out, slopes), (meant, right) = (jax.jit(jax.vmap(partial(both_passes, f)))(seeds) for f in (mix, by_definition))
+    np.testing.assert_allclose(out, meant, rtol=1e-5, atol=1e-5)
+    for name in ("query", "key", "value", "bias", "null"):
+        np.testing.assert_allclose(getattr(slopes, name), getattr(right, name), rtol=1e-5, atol=1e-5, err_msg=name)
+    assert float(jnp.abs(out[0] - out[1]).max()) > 0.1
+
+
 def test_in_bfloat16_it_differs_by_rounding() -> None:
     x = operands(*SIZES[0], dtype=jnp.bfloat16)
     (out, slopes), (meant, right) = (jax.jit(partial(both_passes, f))(x) for f in (mix, by_definition))
     assert out.dtype == slopes.query.dtype == jnp.bfloat16
     assert slopes.bias.dtype == slopes.null.dtype == jnp.float32
-    for a, b in ((out, meant), *((getattr(slopes, n), getattr(right, n)) for n in ("query", "key", "value", "bias"))):
+    for a, b in (
+        (out, meant),
+        *((getattr(slopes, n), getattr(right, n)) for n in ("query", "key", "value", "bias", "null")),
+    ):
         wide = np.asarray(b, np.float32)
         np.testing.assert_allclose(np.asarray(a, np.float32), wide, atol=0.02 * np.abs(wide).max())
 
@@ -92,6 +114,14 @@ def test_what_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = [(65, 9, 1, 8, 8), (9, 65, 1, 8, 8), (9, 9, 1, 129, 8), (9, 9, 1, 8, 129)]
     assert not any(serves(first_of(operands(*sizes, dtype=jnp.bfloat16))) for sizes in refused)
     assert not serves(first_of(operands(21, 9, 3, 64, 64))), "float32"
+    monkeypatch.setenv("MECHGAP_ATTENTION", "plain")
+    assert not serves(narrow)
+    monkeypatch.setenv("MECHGAP_ATTENTION", "fused")
+    with pytest.raises(ValueError, match="MECHGAP_ATTENTION must be plain or kernel; got 'fused'"):
+        serves(narrow)
+    monkeypatch.setenv("MECHGAP_ATTENTION", "kernel")
+    with jax.default_device("cpu"):
+        assert not serves(narrow), "where a CPU is asked for"
     monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
     assert not serves(narrow)
 

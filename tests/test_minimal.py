@@ -69,7 +69,9 @@ def test_minimal_parity_generalises_as_the_paper_says(
     assert lengths[0] <= share_right(small, LONGER, parity) <= lengths[1]
     assert ones[0] <= share_right(small, MORE_ONES, parity) <= ones[1]
     network = mg.compile(small, certify="none", longest=64)
-    assert [network.solve(t) for t in SHORT[:2]] == [parity(t) for t in SHORT[:2]]
+    some = ["1", "0111", "0110", SHORT[-1], "1" * 19]
+    assert {parity(t) for t in some} == {"0", "1"}
+    assert [network.solve(t) for t in some] == [parity(t) for t in some]
 
 
 @pytest.mark.slow
@@ -183,6 +185,9 @@ def test_unseen_inputs_and_positions_start_from_a_default() -> None:
         ([], "needs some inputs to be minimal for; got none"),
         ("0110", "Give several inputs; got the text '0110'"),
         ([0, 1], "Inputs are texts or sequences of input ids; got 0"),
+        ([None], "Inputs are texts or sequences of input ids; got None"),
+        (5, "Give several inputs, texts or sequences of input ids, .*; got 5"),
+        (None, "Give several inputs, texts or sequences of input ids, .*; got None"),
         (["012"], "Parity is of bits"),
         ([[0, 5]], "Input ids of 'parity_sequential_relative' are 0..2; got 5"),
     ],
@@ -190,6 +195,24 @@ def test_unseen_inputs_and_positions_start_from_a_default() -> None:
 def test_what_minimal_refuses(inputs: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mg.minimal(mg.program("parity_sequential_relative"), inputs)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("bfs", "Only ALTA programs have a minimal version; got a GraphProgram. Give one, or its name"),
+        ("parity", "No program 'parity'. Did you mean 'parity_s"),
+        (None, "Only ALTA programs have a minimal version; got a NoneType"),
+    ],
+)
+def test_programs_without_a_minimal_version_are_refused(program: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        mg.minimal(program, ["01"])
+
+
+def test_a_program_may_be_named() -> None:
+    name, texts = "parity_sequential_relative", ["01", "11"]
+    assert mg.minimal(name, texts).rules == mg.minimal(mg.program(name), texts).rules
 
 
 # Definition 1, and the theorems

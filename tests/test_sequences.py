@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections import Counter
 from dataclasses import asdict, replace
 from functools import partial
@@ -62,6 +63,7 @@ from mechgap.programs.tasks import PARITY_TESTS, addition_task, answers, bits, p
 from mechgap.report.alta_curves import trainings
 from mechgap.report.alta_learning import learn
 from mechgap.report.alta_minimal import generalisation
+from mechgap.report.alta_summary import how_training_went
 from mechgap.report.paper import alta
 from mechgap.report.paper.alta import alta_items, alta_table, printed_numbers, run_alta_item
 from mechgap.report.paper.document import document
@@ -642,6 +644,49 @@ def test_an_mlp_learns_sequential_parity_from_traces() -> None:
     meant = [task.answer(text) for text in texts]
     said = answers(compiled.program, lambda ids: network.run(ids, layers=10, check=False).outputs, texts)
     assert said == meant  # it generalises, as in Table 2
+
+
+@pytest.mark.parametrize(("precision", "said"), [("highest", "HIGHEST, HIGHEST"), ("default", "DEFAULT, DEFAULT")])
+def test_products_in_supervision_are_as_precise_as_is_said(
+    precision: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1000/(ones + 1) must come out within 0.1, which an accelerator's default rounds away."""
+    compiled = mg.compile("parity_sequential_relative", certify="none", longest=16)
+    made: list[str] = []
+
+    def lowered(init: Any, loss: Any, draw: Any, recipe: Recipe, **options: Any) -> Trained:
+        mlp = init(jax.random.key(0))
+        step = jax.grad(lambda weights: loss(weights, draw(jax.random.key(1))))
+        made.append(jax.jit(step).lower(mlp).as_text())
+        return Trained(mlp, 1, np.zeros((1, 1)), 0.1, "all steps")
+
+    monkeypatch.setattr("mechgap.training.sequences.supervise.train_many", lowered)
+    size = MlpSize(layers=1, hidden=4, precision=precision)
+    supervise(compiled.network, compiled.program, parity_task(2, 4, each=4), size, Recipe(1, 2, 1e-3))
+    products = re.findall(r"dot_general.*?precision = \[(.*?)\]", made[0])
+    assert len(products) >= 4
+    assert set(products) == {said}
+    assert sequence_studies("full")["parity_sum_mod_2_traced"].mlp == MlpSize(4, 4096, 0.1, "highest")
+
+
+def test_networks_that_diverge_are_named_and_the_others_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = sequence_studies("full", {"seeds": 3, "first_seed": 5})["scan_random_2"]
+    weights, losses = jnp.array([0.0, jnp.nan, 2.0]), np.array([[1.0, 1.0, 1.0], [1.0, 1.0, np.inf]])
+    monkeypatch.setattr(
+        sequence_study, "train_scan", lambda *given, **options: Trained(weights, 2, losses, 0.1, "all steps")
+    )
+    monkeypatch.setattr(
+        sequence_study, "scan_right", lambda models, task, texts, size: np.ones((len(models), len(texts)))
+    )
+    assert [row["seed"] for row in run_sequence_study(study, tmp_path / "one")] == [5]
+    assert json.loads((tmp_path / "one" / "manifest.json").read_text())["diverged"] == [6, 7]
+    assert how_training_went(tmp_path / "one").endswith("2 of 3 networks diverged")
+    weights = jnp.full(3, jnp.nan)
+    with pytest.raises(
+        ValueError, match=r"All networks of scan_random_2 diverged: after 2 steps .* learning_rate=5e-05"
+    ):
+        run_sequence_study(study, tmp_path / "none")
+    assert not list((tmp_path / "none").iterdir())
 
 
 @pytest.mark.slow

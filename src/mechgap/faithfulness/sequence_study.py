@@ -2,7 +2,8 @@
 
 config.json     all settings
 manifest.json   versions, device, date, times, steps, and whether these were all, fewer were enough, or time was up; of
-                parity also which test set it was, see `PARITY_TESTS`
+                parity also which test set it was, see `PARITY_TESTS`; and the seeds of networks that diverged, which
+                are nowhere else
 metrics.json    per seed: the share of right answers on every slice of the test set
 and of parity:
 curves.json     per seed: right answers by length and by number of ones, and the mean prediction by number of ones
@@ -24,7 +25,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import PRNGKeyArray
 
 from mechgap.compiler import compile as compile_program
 from mechgap.compiler.to_transformer import CompiledAlta
@@ -38,7 +38,7 @@ from mechgap.storage import writable_folder
 from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.config import hashed_name
 from mechgap.training.manifest import made_with
-from mechgap.training.many import STOPPED, Trained
+from mechgap.training.many import STOPPED, Trained, without_diverged
 from mechgap.training.sequences.end_to_end import ParitySize, predictions, train_parity
 from mechgap.training.sequences.probed import Probed, run_probed, train_probed
 from mechgap.training.sequences.scan import ScanSize, scan_right, train_scan
@@ -60,6 +60,7 @@ def run_sequence_study(
     runs: str | Path | None = None,
     stop_after: float | None = None,
     quiet: bool | None = None,
+    say: Callable[[str], None] = lambda said: None,
 ) -> list[dict[str, float]]:
     """Train, test, measure, and write everything into a folder; returns the metrics of every seed.
 
@@ -70,6 +71,7 @@ def run_sequence_study(
         stop_after: after so many seconds the training ends, and what came of it is tested and measured, and kept unless
             the folder holds a longer training.
         quiet: no progress bar.
+        say: is told where nothing is kept.
     """
     begun, task = time.perf_counter(), study.task
     folder = writable_folder(folder)
@@ -83,14 +85,38 @@ def run_sequence_study(
         "steps": trained.steps,
         "ended": trained.ended,
         **({} if study.kind == "scan" else {"tests": PARITY_TESTS}),
+        **({"diverged": diverged} if (diverged := _missing(study, metrics)) else {}),
         "times": {"train_s": round(trained.seconds, 1), "all_s": round(whole, 1)},
     }
     if trained.ended == STOPPED and _steps_in(folder) > trained.steps * study.recipe.seeds:
+        say(f"{study.name}: stopped after {trained.steps} steps; {folder} holds a longer training, which stays")
         return metrics
     (folder / MANIFEST).unlink(missing_ok=True)  # from here on the folder is of this run, and whole when it has another
     for name, content in {**files, "metrics.json": metrics, CONFIG: asdict(study), MANIFEST: manifest}.items():
         write_json(folder / name, content)
     return metrics
+
+
+def _missing(study: SequenceStudy, metrics: "Metrics") -> list[int]:
+    """The seeds of networks that diverged, of which nothing is measured."""
+    return sorted({*range(study.recipe.first_seed, study.recipe.first_seed + study.recipe.seeds)} - _seeds_of(metrics))
+
+
+def _seeds_of(metrics: "Metrics") -> set[int]:
+    return {int(row["seed"]) for row in metrics}
+
+
+def _sound(study: SequenceStudy, trained: Trained) -> tuple[Trained, list[int]]:
+    """The networks that did not diverge, and their seeds."""
+    sound, left = without_diverged(trained)
+    if not left:
+        rate = study.recipe.learning_rate
+        raise ValueError(
+            f"All networks of {study.name} diverged: after {trained.steps} steps with a learning rate of {rate:g} "
+            f"their losses or weights are no finite numbers. Nothing is written; give a lower one, e.g. "
+            f"--set learning_rate={rate / 10:g}."
+        )
+    return sound, [study.recipe.first_seed + seed for seed in left]
 
 
 def run_missing(
@@ -106,7 +132,7 @@ def run_missing(
         recipe = study.recipe
         say(f"{study.name}: {kept or f'{recipe.seeds} network(s), up to {recipe.steps} steps'}")
         if not kept:
-            run_sequence_study(study, place / study.name, runs=runs, stop_after=stop_after)
+            run_sequence_study(study, place / study.name, runs=runs, stop_after=stop_after, say=say)
 
 
 def why_kept(study: SequenceStudy, folder: Path) -> str:
@@ -138,13 +164,13 @@ Files = dict[str, Any]  # name -> what else is written
 
 def _scan(study: SequenceStudy, task: Task, options: dict[str, Any]) -> tuple[Trained, Metrics, Files]:
     assert isinstance(study.transformer, ScanSize)
-    trained = train_scan(study.transformer, task, study.recipe, **options)
+    trained, seeds = _sound(study, train_scan(study.transformer, task, study.recipe, **options))
     some = task.train[:: max(1, len(task.train) // SCAN_TRAINED)]
     slices = {"test": next(iter(task.tests.values())), "training data": some}
     right = {name: scan_right(trained.models, task, texts, study.transformer) for name, texts in slices.items()}
     metrics = [
-        {"seed": study.recipe.first_seed + seed, **{name: float(found[seed].mean()) for name, found in right.items()}}
-        for seed in range(study.recipe.seeds)
+        {"seed": seed, **{name: float(found[i].mean()) for name, found in right.items()}}
+        for i, seed in enumerate(seeds)
     ]
     return trained, metrics, {}
 
@@ -152,15 +178,15 @@ def _scan(study: SequenceStudy, task: Task, options: dict[str, Any]) -> tuple[Tr
 def _parity(study: SequenceStudy, task: Task, options: dict[str, Any]) -> tuple[Trained, Metrics, Files]:
     every = sorted({text for texts in task.tests.values() for text in texts})
     train = {"supervision": _supervised, "probed": _probed, "end_to_end": _end_to_end}[study.kind]
-    trained, found, gaps, more = train(study, task, every, options)
+    trained, seeds, found, gaps, more = train(study, task, every, options)
     odd = np.array([int(task.answer(text)) for text in every])
     right = found == odd  # [seeds, texts]
     at = {text: i for i, text in enumerate(every)}
     slices = {name: [at[text] for text in texts] for name, texts in task.tests.items()}
     metrics = [
-        {"seed": study.recipe.first_seed + seed, **{name: float(row[ids].mean()) for name, ids in slices.items()}}
-        | {name: values[seed] for name, values in more.items()}
-        for seed, row in enumerate(right)
+        {"seed": seed, **{name: float(row[ids].mean()) for name, ids in slices.items()}}
+        | {name: values[i] for name, values in more.items()}
+        for i, (seed, row) in enumerate(zip(seeds, right, strict=True))
     ]
     # Curves are without the slice of texts with more ones: at every length it would have these count twice.
     of_lengths = sorted({i for name, ids in slices.items() if name.startswith("length") for i in ids})
@@ -174,7 +200,7 @@ def _parity(study: SequenceStudy, task: Task, options: dict[str, Any]) -> tuple[
     return trained, metrics, {"curves.json": curves, GAP: {"measured": measured, "seeds": gaps}}
 
 
-Outcome = tuple[Trained, np.ndarray, dict[str, Any], dict[str, list[float]]]
+Outcome = tuple[Trained, list[int], np.ndarray, dict[str, Any], dict[str, list[float]]]
 
 
 def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dict[str, Any]) -> Outcome:
@@ -182,17 +208,18 @@ def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dic
     program = parity_program(study.name, 2 * study.train_length)
     compiled = compile_program(program, certify="none", longest=2 * study.train_length + 1)
     trained, traces = supervise(compiled.network, program, task, study.mlp, study.recipe, **options)
+    trained, seeds = _sound(study, trained)
     most = 2 * study.train_length + 1 if program.halt else program.layers
     found, gaps, vectors = [], {}, []
-    for seed in range(study.recipe.seeds):
-        mlp = jax.tree.map(lambda x, i=seed: x[i], trained.models)
+    for i, seed in enumerate(seeds):
+        mlp = jax.tree.map(lambda x, i=i: x[i], trained.models)
         network: CompiledAlta = replace(compiled, network=with_mlp(compiled.network, mlp))
         found.append([int(answer) for answer in answers(program, partial(_outputs, network, most), texts)])
         vectors.append(vector_accuracy(mlp, traces))
-        before = Mlp.init(traces.before.shape[1], study.mlp, key=_seed_key(study, seed))
+        before = Mlp.init(traces.before.shape[1], study.mlp, key=jax.random.key(seed))
         untrained = with_mlp(compiled.network, before)
         gaps[str(seed)] = {program.name: _gap(network.network, program, study.train_length, untrained=untrained)}
-    return trained, np.array(found), gaps, {"vectors right": vectors}
+    return trained, seeds, np.array(found), gaps, {"vectors right": vectors}
 
 
 def _outputs(network: CompiledAlta, layers: int, inputs: list[list[int]]) -> list[list[int]]:
@@ -202,37 +229,37 @@ def _outputs(network: CompiledAlta, layers: int, inputs: list[list[int]]) -> lis
 def _probed(study: SequenceStudy, task: Task, texts: list[str], options: dict[str, Any]) -> Outcome:
     assert study.probed is not None
     program = parity_program(study.name.removesuffix(PROBED), 2 * study.train_length)
-    trained = train_probed(program, task, study.probed, study.recipe, **options)
+    trained, seeds = _sound(study, train_probed(program, task, study.probed, study.recipe, **options))
     most = 2 * study.train_length if program.halt else program.layers
     found, gaps, known = [], {}, []
-    for seed in range(study.recipe.seeds):
-        model = jax.tree.map(lambda x, i=seed: x[i], trained.models)
+    for i, seed in enumerate(seeds):
+        model = jax.tree.map(lambda x, i=i: x[i], trained.models)
         run = partial(run_probed, model, program, layers=most)
         found.append([int(answer) for answer in answers(program, run, texts)])
         made = answers(program, run, task.train)
         known.append(float(np.mean([a == task.answer(text) for a, text in zip(made, task.train, strict=True)])))
-        untrained = Probed.init(program, study.probed, most, key=_seed_key(study, seed)).network
+        untrained = Probed.init(program, study.probed, most, key=jax.random.key(seed)).network
         gap = _gap(model.network, program, study.train_length, untrained=untrained)
         gaps[str(seed)] = {program.name: gap}
-    return trained, np.array(found), gaps, {"training data": known}
+    return trained, seeds, np.array(found), gaps, {"training data": known}
 
 
 def _end_to_end(study: SequenceStudy, task: Task, texts: list[str], options: dict[str, Any]) -> Outcome:
     assert isinstance(study.transformer, ParitySize)
-    trained = train_parity(study.transformer, study.recipe, **options)
+    trained, seeds = _sound(study, train_parity(study.transformer, study.recipe, **options))
     found = predictions(trained.models, texts, study.transformer)
     fresh = predictions(trained.models, task.train, study.transformer)
     meant = np.array([int(task.answer(text)) for text in task.train])
     gaps = {}
-    for seed in range(study.recipe.seeds):
-        net = jax.tree.map(lambda x, i=seed: x[i], trained.models)
-        untrained = study.transformer.transformer(_seed_key(study, seed))
+    for i, seed in enumerate(seeds):
+        net = jax.tree.map(lambda x, i=i: x[i], trained.models)
+        untrained = study.transformer.transformer(jax.random.key(seed))  # as `train_many` made it
         programs = {name: with_start(parity_program(name, study.train_length)) for name in PROGRAMS}
         gaps[str(seed)] = {
             name: _gap(net, program, study.train_length, study.transformer.layers, untrained)
             for name, program in programs.items()
         }
-    return trained, found, gaps, {"training data": (fresh == meant).mean(1).tolist()}
+    return trained, seeds, found, gaps, {"training data": (fresh == meant).mean(1).tolist()}
 
 
 def parity_program(name: str, longest: int) -> AltaProgram:
@@ -249,11 +276,6 @@ def with_start(program: AltaProgram) -> AltaProgram:
     A program that counts has it behind the bits, and does not mind.
     """
     return replace(program, text=look_up("parity_sequential_relative").text)
-
-
-def _seed_key(study: SequenceStudy, seed: int) -> PRNGKeyArray:
-    """What `train_many` makes a network from."""
-    return jax.random.key(study.recipe.first_seed + seed)
 
 
 def _gap(

@@ -6,8 +6,11 @@ A program holds all queries, keys and values of one head and one sequence, which
 transposes and copies each of them several times. They lie in memory as matrix products leave them, [length, heads,
 width]. `vmap` adds sequences as a further axis of the launch, and an operand that they share is read in place. The
 backward pass makes the attention again.
+
+It is used wherever it serves; with the variable MECHGAP_ATTENTION=plain, attention is computed by its definition.
 """
 
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,6 +21,9 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jaxtyping import Array, Bool, Float
 
+from mechgap.networks.device import GPU, present_platform
+
+VARIABLE, PLAIN, KERNEL = "MECHGAP_ATTENTION", "plain", "kernel"
 NEVER = -1e9  # the logit of what must not be looked at
 SMALLEST, LONGEST, WIDEST = 16, 64, 128  # what the card multiplies at least; what its registers hold
 WARPS = 2
@@ -35,11 +41,15 @@ class Operands(NamedTuple):
 
 
 def serves(x: Operands) -> bool:
-    """Whether the kernel is for these: bfloat16 on an NVIDIA GPU, and small enough."""
+    """Whether the kernel is for these: bfloat16 on a GPU, and small enough; and nothing else is asked for."""
+    form = os.environ.get(VARIABLE, KERNEL)
+    if form not in (PLAIN, KERNEL):
+        raise ValueError(f"{VARIABLE} must be {PLAIN} or {KERNEL}; got {form!r}.")
     narrow = all(array.dtype == jnp.bfloat16 for array in x[:3])
     sizes = Sizes.of(x)
     return (
-        not interpreted()
+        form == KERNEL
+        and not interpreted()
         and narrow
         and max(sizes.length, sizes.sources) <= LONGEST
         and max(sizes.width, sizes.of_values) <= WIDEST
@@ -48,7 +58,7 @@ def serves(x: Operands) -> bool:
 
 def interpreted() -> bool:
     """Whether kernels are interpreted: where there is no GPU to compile them for."""
-    return jax.default_backend() != "gpu"
+    return present_platform() != GPU
 
 
 @jax.custom_vjp

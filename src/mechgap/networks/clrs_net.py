@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from mechgap.networks.config import NetConfig
 from mechgap.networks.decoders import Decoders, Readable, decode, fold_decoder, make_decoder
+from mechgap.networks.device import CPU, present_platform
 from mechgap.networks.encoders import Encoders, Features, adjacency, collect, encoder_of, expand, make_encoder
 from mechgap.networks.gat import GAT
 from mechgap.networks.gatv2 import GATv2
@@ -240,7 +241,7 @@ class _Run:
         no_edge = jnp.zeros((self.nodes, *begun.shape), self.dtype) if self.config.has_triplets else None
         start = (first, begun, (first, no_edge))
         each = (jnp.arange(self.rounds), None if keys is None else keys[1:], truth, replacement)
-        straight = key is not None and self.rounds <= UNROLLED and jax.default_backend() != "cpu"
+        straight = key is not None and self.rounds <= UNROLLED and present_platform() != CPU
         (_, _, (fed, edge)), (hidden, hints, activations) = jax.lax.scan(step, start, each, unroll=straight)
         at = jnp.clip(jnp.asarray(length).astype(jnp.int32) - 2, 0, self.rounds - 1)
         before = jnp.where(at > 0, hidden[jnp.maximum(at - 1, 0)], begun)

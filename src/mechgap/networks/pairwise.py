@@ -25,6 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from mechgap.networks import pairwise_recompute
+from mechgap.networks.device import CPU, GPU, present_platform
 from mechgap.networks.pairwise_recompute import LEAK, LEAKY_SUM, MAXIMUM, Combine, Operands, on_pairs
 
 FORMS = ("plain", "recompute", "kernel")
@@ -114,9 +115,7 @@ def form_for(x: Operands) -> str:
 
 
 def _by_device() -> str:
-    platform = _setting("jax_default_device") or jax.default_backend()
-    platform = platform if isinstance(platform, str) else platform.platform
-    return {"cpu": "recompute", "gpu": "kernel", "cuda": "kernel"}.get(platform, "plain")
+    return {CPU: "recompute", GPU: "kernel"}.get(present_platform(), "plain")
 
 
 def _setting(name: str) -> Any:

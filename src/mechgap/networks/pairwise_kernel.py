@@ -16,6 +16,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jaxtyping import Array, Float
 
+from mechgap.networks.device import GPU, present_platform
 from mechgap.networks.pairwise_recompute import Combine, Operands
 
 # Measured on an H200 (benchmarks/pairwise.py --tune): small tiles of a single warp, which never waits for another.
@@ -75,7 +76,7 @@ def backward(
 
 def interpreted() -> bool:
     """Whether kernels are interpreted: where there is no GPU to compile them for."""
-    return jax.default_backend() != "gpu"
+    return present_platform() != GPU
 
 
 def _per_head(function: Callable[..., Any], x: Operands, n: int, *scores: Array) -> Any:

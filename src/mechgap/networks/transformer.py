@@ -22,6 +22,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from mechgap.networks import attention_kernel
 from mechgap.networks.attention_kernel import NEVER
+from mechgap.networks.device import CPU, present_platform
 from mechgap.networks.layers import AnyLinear, LayerNorm, Linear
 
 EACH, BUCKETS = "each", "buckets"  # what shares a bias: nothing up to a span; or what shares a bucket of T5's
@@ -199,7 +200,7 @@ def computing(block: Weights, precision: str | None) -> Weights:
 
 def on_accelerator() -> bool:
     """Whether this is none of a CPU, where bfloat16 is slow and launching a kernel is not."""
-    return jax.default_backend() != "cpu"
+    return present_platform() != CPU
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ class TransformerSize:
         heads, head_width: of attention.
         layers: how many blocks, where they are not shared.
         positions: how many embeddings of positions; None for none.
-        biases: of distances, per head; a single one is for all distances, and stays 0.
+        biases: of distances, per head; a single one is for all distances, and changes nothing.
     """
 
     inputs: int

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mechgap.programs import program as look_up
 from mechgap.programs.alta import AltaProgram, Categorical, Init, Numeric, Rule, SetOf, Variable
 from mechgap.programs.alta_interpreter import UNDEFINED, AltaTrace, batched, members_of
 from mechgap.programs.alta_rules import member_value, plain
@@ -61,19 +62,27 @@ def assignments(program: AltaProgram, inputs: Iterable[Any]) -> Assignments:
     return Assignments(tuple(readable), rows)
 
 
-def minimal(program: AltaProgram, inputs: Iterable[Any], shown: Assignments | None = None) -> AltaProgram:
+def minimal(program: Any, inputs: Any, shown: Assignments | None = None) -> AltaProgram:
     """The program without what the inputs do not show (ALTA C.2).
 
     Rules are taken in their plain form, one value per test: those that never fire are dropped. Variables that start
     from the input or the position start from a default, 0 or nothing, at inputs and positions that do not occur.
 
     Args:
-        program: what is made smaller.
+        program: what is made smaller, or its name.
         inputs: texts, or sequences of input ids.
         shown: what `assignments` finds for them, where that is known already.
     """
+    program = look_up(program) if isinstance(program, str) else program
+    if not isinstance(program, AltaProgram):
+        raise ValueError(
+            f"Only ALTA programs have a minimal version; got a {type(program).__name__}. Give one, or its name, e.g. "
+            f'mg.program("parity_sequential_relative").'
+        )
     if isinstance(inputs, str):
         raise ValueError(f"Give several inputs; got the text {inputs!r}. One of them is [{inputs!r}].")
+    if not isinstance(inputs, Iterable):
+        raise ValueError(f"Give several inputs, texts or sequences of input ids, e.g. ['01', '1']; got {inputs!r}.")
     given = [_ids(program, one) for one in inputs]
     if not given:
         raise ValueError(f"A minimal version of {program.name!r} needs some inputs to be minimal for; got none.")
@@ -194,7 +203,7 @@ def _default(variable: Variable) -> Any:
 def _ids(program: AltaProgram, one: Any) -> list[int]:
     if isinstance(one, str):
         return program.encode(one)
-    if isinstance(one, int | np.integer):
+    if not isinstance(one, Iterable):
         raise ValueError(
             f"Inputs are texts or sequences of input ids; got {one!r}. Give a list of them, e.g. [[{one}]]."
         )

@@ -64,6 +64,8 @@ def how_training_went(folder: Path) -> str:
     other = ", a bias for each distance" if size is not None and size.distances == EACH else ""
     if study.kind == "supervision" and recipe.schedule == CONSTANT:
         other = ", constant learning rate"
+    if diverged := manifest.get("diverged"):
+        other += f", {len(diverged)} of {recipe.seeds} networks diverged"
     if manifest.get("ended") == ENOUGH:
         assert recipe.enough is not None
         seen = "some commands of the training set" if study.kind == "scan" else f"{LOOKED_AT} texts drawn for that"

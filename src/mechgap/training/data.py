@@ -15,6 +15,7 @@ from mechgap.algorithms import TRAIN_P, Algorithm, algorithm
 from mechgap.algorithms.benchmark import SPLITS
 from mechgap.algorithms.processing import as_permutations, closed_chain, pred_as_input
 from mechgap.networks import pad_nodes
+from mechgap.networks.device import CPU, present_platform
 from mechgap.trace import Kind, Spec, Stage, Trace, Values
 from mechgap.training.config import TrainConfig
 from mechgap.training.rules import SMALLEST
@@ -111,7 +112,7 @@ def draw(
 
 def run_once(function: Callable[..., Any], *arguments: Any) -> Any:
     """Compile quickly rather than well, and run: for what runs once. (Only the processor's compiler is slow.)"""
-    options = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
+    options = {"xla_backend_optimization_level": 0} if present_platform() == CPU else None
     return jax.jit(function, compiler_options=options)(*arguments)
 
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from mechgap.networks import ClrsNet, NetConfig, Prediction, postprocess, predict
+from mechgap.networks.device import CPU, present_platform
 from mechgap.trace import Values
 from mechgap.training.config import TrainConfig
 from mechgap.training.data import TO_INIT, TO_RUN, Batch, Source, draw, member_key, source_of
@@ -63,7 +64,7 @@ class Plan:
 
 def plan_of(config: TrainConfig, at_once: int | None = None) -> Plan:
     """The plan of a config."""
-    at_once = 1 if at_once is None and jax.default_backend() == "cpu" else at_once
+    at_once = 1 if at_once is None and present_platform() == CPU else at_once
     return Plan(source_of(config), config.network_config(), config.batch, config.freeze_processor, at_once)
 
 
@@ -181,7 +182,7 @@ def members_at_once(batch: Batch, hidden: int, maps: int = 0) -> int:
     A processor does one member after the other in half the time of all together (measured); an accelerator does not.
     """
     samples, n = batch.inputs["pos"].shape
-    return 1 if jax.default_backend() == "cpu" else max(1, CHUNK_BYTES // (samples * n * n * max(hidden, maps) * 4))
+    return 1 if present_platform() == CPU else max(1, CHUNK_BYTES // (samples * n * n * max(hidden, maps) * 4))
 
 
 def answers(network: ClrsNet, batch: Batch) -> Counts:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,18 @@ class Trained:
     seconds: float
     ended: str
     before: float = 0.0
+
+
+def without_diverged(trained: Trained) -> tuple[Trained, list[int]]:
+    """The models whose last loss and weights are finite numbers, and which of all they are, from 0 on."""
+    sound = np.isfinite(trained.losses[-1])
+    for leaf in jax.tree.leaves(eqx.filter(trained.models, eqx.is_inexact_array)):
+        sound &= np.isfinite(np.asarray(leaf)).reshape(len(sound), -1).all(axis=1)
+    left = np.flatnonzero(sound)
+    if len(left) == len(sound):
+        return trained, left.tolist()
+    models = jax.tree.map(lambda x: x[left] if eqx.is_array(x) else x, trained.models)
+    return replace(trained, models=models, losses=trained.losses[:, left]), left.tolist()
 
 
 def learning_rate(recipe: Recipe) -> float | optax.Schedule:
