@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import mechgap as mg
 from mechgap.cli import app
 from mechgap.faithfulness import sequence_study, sequences
+from mechgap.faithfulness.sequence_networks import NETWORKS, load_sequence_networks
 from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
 from mechgap.faithfulness.sequence_study import (
     PROGRAMS,
@@ -689,6 +690,13 @@ def test_networks_that_diverge_are_named_and_the_others_kept(tmp_path: Path, mon
     assert not list((tmp_path / "none").iterdir())
 
 
+def test_weights_that_are_not_there_are_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(
+        FileNotFoundError, match=r"No file .*networks.safetensors: weights stay where .* Train it"
+    ):
+        load_sequence_networks(tmp_path)
+
+
 @pytest.mark.slow
 def test_a_transformer_learns_to_hold_the_variables() -> None:
     program, task = mg.program("parity_sequential_relative"), parity_task(4, 8, each=6)
@@ -924,7 +932,14 @@ def test_a_study_is_written_whole(name: str, tmp_path: Path) -> None:
     assert [row["seed"] for row in metrics] == [0, 1]
     assert {"length <= 3", "length > 3", "ones > 3"} <= set(metrics[0])
     written = {path.name for path in (tmp_path / name).iterdir()}
-    assert written == {"config.json", "manifest.json", "metrics.json", "curves.json", "gap.json"}
+    assert written == {"config.json", "manifest.json", "metrics.json", "curves.json", "gap.json", NETWORKS}
+    again, networks, seeds = load_sequence_networks(tmp_path / name)
+    assert (again, seeds) == (study, [0, 1])
+    assert {len(x) for x in jax.tree.leaves(eqx.filter(networks, eqx.is_array))} == {2}
+    if isinstance(study.transformer, ParitySize):
+        texts = study.task.tests["length > 3"]
+        right = predictions(networks, texts, study.transformer) == [int(study.task.answer(text)) for text in texts]
+        assert right.mean(1).tolist() == [row["length > 3"] for row in metrics]
     curves = json.loads((tmp_path / name / "curves.json").read_text())
     assert set(curves["right by ones"]) == {str(k) for k in range(7)}
     assert len(curves["right by length"]["6"]) == 2

@@ -9,6 +9,7 @@ and of parity:
 curves.json     per seed: right answers by length and by number of ones, and the mean prediction by number of ones
 gap.json        how it was measured; per seed and program: its heads beside the nearest of the network, its variables
                 read off every layer
+networks.safetensors        the weights, see `sequence_networks`
 """
 
 import json
@@ -28,6 +29,7 @@ import numpy as np
 
 from mechgap.compiler import compile as compile_program
 from mechgap.compiler.to_transformer import CompiledAlta
+from mechgap.faithfulness.sequence_networks import PROBED, parity_program, save_sequence_networks
 from mechgap.faithfulness.sequence_presets import SequenceStudy
 from mechgap.faithfulness.sequences import VERSION, measure_gap
 from mechgap.networks.transformer import Transformer
@@ -45,12 +47,9 @@ from mechgap.training.sequences.scan import ScanSize, scan_right, train_scan
 from mechgap.training.sequences.supervise import Mlp, supervise, vector_accuracy, with_mlp
 
 CONFIG, MANIFEST, GAP = "config.json", "manifest.json", "gap.json"
-PROBED = "_probed"  # ends the names of studies of this kind
 PROGRAMS = ("parity_sequential_relative", "parity_sum_mod_2")  # whose heads and variables are looked for
 MEASURED = 1024  # texts on which the gap is measured, at most
 SCAN_TRAINED = 1000  # commands of the training set that are tested, too, about: every 16th of the length split
-# What Table 2 calls Sum + Modulo is trained from a program that counts in large numbers, and in turn (ALTA C.1, D.1).
-TRACED = {"parity_sum_mod_2_traced": ("parity_sum_mod_2_intermediate", {"scale": 1000.0, "staged": True})}
 
 
 def run_sequence_study(
@@ -92,6 +91,7 @@ def run_sequence_study(
         say(f"{study.name}: stopped after {trained.steps} steps; {folder} holds a longer training, which stays")
         return metrics
     (folder / MANIFEST).unlink(missing_ok=True)  # from here on the folder is of this run, and whole when it has another
+    save_sequence_networks(folder, study, trained.models, sorted(_seeds_of(metrics)))
     for name, content in {**files, "metrics.json": metrics, CONFIG: asdict(study), MANIFEST: manifest}.items():
         write_json(folder / name, content)
     return metrics
@@ -260,14 +260,6 @@ def _end_to_end(study: SequenceStudy, task: Task, texts: list[str], options: dic
             for name, program in programs.items()
         }
     return trained, seeds, found, gaps, {"training data": (fresh == meant).mean(1).tolist()}
-
-
-def parity_program(name: str, longest: int) -> AltaProgram:
-    """A parity program, or that of a study of traces, that is no larger than it must be for so many bits."""
-    name, parameters = TRACED.get(name, (name, {}))
-    sizes = {"parity_sequential_absolute": {"positions": longest}}
-    counts = {n: {"ones": longest} for n in ("parity_sum_mod_2", "parity_sum_mod_2_intermediate")}
-    return look_up(name, **(sizes | counts).get(name, {}), **parameters)
 
 
 def with_start(program: AltaProgram) -> AltaProgram:

@@ -72,8 +72,15 @@ def how_training_went(folder: Path) -> str:
         return f"ended after {manifest['steps']} steps at {recipe.enough:.0%} of {seen}{other}"
     if manifest.get("ended") == STOPPED:
         return f"stopped after {manifest['steps']} of {recipe.steps} steps{other}"
-    planned = "" if manifest["steps"] == recipe.steps else f" of {recipe.steps}"
-    return f"{manifest['steps']}{planned} steps{other}"
+    planned = max(recipe.steps, _planned_steps(study))
+    of_planned = "" if manifest["steps"] == planned else f" of {planned}"
+    return f"{manifest['steps']}{of_planned} steps{other}"
+
+
+def _planned_steps(study: SequenceStudy) -> int:
+    """How many steps the settings in experiments/alta take; none of a study that is not there."""
+    planned = sequence_studies("full").get(study.name)
+    return 0 if planned is None else planned.recipe.steps
 
 
 def tested_on(name: str, about: Mapping[str, Any]) -> str:
