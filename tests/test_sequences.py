@@ -691,9 +691,7 @@ def test_networks_that_diverge_are_named_and_the_others_kept(tmp_path: Path, mon
 
 
 def test_weights_that_are_not_there_are_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(
-        FileNotFoundError, match=r"No file .*networks.safetensors: weights stay where .* Train it"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"No file .*networks.safetensors: weights stay where .* Train it"):
         load_sequence_networks(tmp_path)
 
 

@@ -1,6 +1,7 @@
 """Minimal programs in a terminal: what is left of a program, and how it generalises (ALTA Figure 4)."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -42,15 +43,19 @@ class Generalisation:
     small: dict[str, float]
 
 
-def generalisation(program: AltaProgram, task: Task) -> Generalisation:
-    """Make a program minimal for the training set of a task, and test both."""
+def generalisation(
+    program: AltaProgram, task: Task, watch: Callable[[str], None] = lambda said: None
+) -> Generalisation:
+    """Make a program minimal for the training set of a task, and test both; `watch` is told what is done."""
     slices = {TRAINED: task.train[:: max(1, len(task.train) // MOST_TESTED)], **task.tests}
     longest = max((program.encode(text) for texts in slices.values() for text in texts), key=len)
     batched(program, [longest])  # says what is wrong with it before anything is run
+    watch(f"the program is run on {len(task.train)} inputs ...")
     shown = assignments(program, task.train)
     small = minimal(program, task.train, shown)
     most = 2 * len(longest) + 20 if program.halt else None  # more than any of these tasks takes; a part may never halt
     few = len(small.rules) <= MOST_COMPARED
+    watch(f"{len(small.rules)} rules are left; both programs are tested on {sum(map(len, slices.values()))} inputs ...")
     return Generalisation(
         rules=None if program.name == "scan" else rule_count(program),
         kept=rule_count(small, shown),
@@ -77,14 +82,16 @@ def print_minimal(name: str, train_length: int | None = None, split: str | None 
         apart = divergences(task.train, test)
         said = f"atoms {apart.atoms:.3f}, compounds {apart.compounds:.3f}"
         console.print(f"Training set and {slice_name} diverge: {said}.", highlight=False)
-    found = generalisation(program, task)
+    with console.status("") as status:  # SCAN takes minutes
+        found = generalisation(program, task, status.update)
     table = Table(title=f"{name}, right answers as interpreted", title_justify="left")
     for column in ("inputs", "whole program", "minimal program"):
         table.add_column(column)
     for where, share in found.small.items():
         table.add_row(where, f"{found.whole[where]:.1%}", f"{share:.1%}")
     console.print(table)
-    took = f"It takes up to {found.layers} layers on the training set"
+    layers = "1 layer" if found.layers == 1 else f"up to {found.layers} layers"
+    took = f"It takes {layers} on the training set"
     console.print(f"{took}, and has {found.combinations:.1e} combinations of values.", highlight=False)
     of = "" if found.rules is None else f" of {found.rules}"
     console.print(f"{found.kept}{of} rules are left, counted with one value per test, and a reset per value of a head.")
