@@ -77,8 +77,9 @@ def train_reasoners_and_print(preset: str, names: str | None, folder: Path, chan
 def reasoner_table(found: Mapping[str, Mapping[str, Any]], n: int) -> Table:
     """CLRS scores of reasoners by algorithm, and what the best constant answer gets."""
     table = Table(title=f"CLRS score of the reasoners' own answers at n = {n}, in percent", title_justify="left")
-    for column in ("algorithm", *found, "best constant"):
-        table.add_column(column)
+    table.add_column("algorithm", no_wrap=True)
+    for column in (*found, "best constant"):
+        table.add_column(column.replace("_", " "))
     rows = {name: {row["name"]: row for row in by_size[str(n)]} for name, by_size in found.items()}
     for algorithm in dict.fromkeys(a for mine in rows.values() for a in mine):
         having = [mine[algorithm] for mine in rows.values() if algorithm in mine]

@@ -92,7 +92,8 @@ def _copy(place: Path, to: Path) -> bool:
         return False
     to.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=to.parent) as beside:
-        made = shutil.copytree(place, Path(beside) / to.name)
+        # What it answers stands in the summary.
+        made = shutil.copytree(place, Path(beside) / to.name, ignore=shutil.ignore_patterns(ASKED))
         shutil.rmtree(to, ignore_errors=True)  # of a training that was killed
         made.rename(to)
     return True
