@@ -91,7 +91,8 @@ def reasoner_table(found: Mapping[str, Mapping[str, Any]], n: int) -> Table:
 def summarise_and_print(folder: Path, out: Path, preset: str, changes: Mapping[str, Any]) -> None:
     """Write the small files of a study's results."""
     names = write_summary(read_study(preset, changes), folder, out)
-    Console(highlight=False).print(f"wrote {', '.join(names)} and their reasoners to {out}")
+    models = f"{', '.join(names)} and their" if names else "the"
+    Console(highlight=False).print(f"wrote {models} reasoners to {out}")
 
 
 def compiled_reasoner(names: Sequence[str], frames: int = COMPILED_FRAMES) -> CompiledReasoner:
