@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from mechgap.report.paper.verdicts import PERCENT, Details
+from mechgap.report.paper.verdicts import PERCENT
 from mechgap.training.transnar.evaluation import AS_TRAINED, POSITIONS
 from mechgap.training.transnar.study import COMPILED, Study, read_study
 from mechgap.training.transnar.summary import read_reasoners, read_summary
@@ -17,6 +17,7 @@ from mechgap.training.transnar.summary import read_reasoners, read_summary
 FOLDER = "transnar"
 STUDIES = {"quick": "quick", "full": "h200"}
 MEAN = "mean"
+MAIN = ("transnar", "transformer")
 ERRORS = 2  # standard errors that a gain must exceed
 SAME = ("algorithms", "sizes", "width", "layers", "hidden", "samples")  # settings that make results comparable
 ALIKE = ("steps", "epochs", "tokens", "learning_rate", "schedule", "precision")  # of models that are compared
@@ -28,6 +29,24 @@ CLOSER = (
     "those that they were trained with, short questions most; counted positions are not concerned. Positions are drawn "
     "as in training now, and these models are to be trained and asked again."
 )
+
+# Item -> the models that it needs.
+NEEDED = {
+    "grid": (
+        *("transformer", "transnar", "transformer_counted_positions", "transnar_counted_positions"),
+        "transnar_shuffled",
+    ),
+    "controls": (
+        *("transformer", "transformer_deep", "transnar", "transnar_shuffled"),
+        *("transnar_first", "transnar_last", "transnar_every_second"),
+    ),
+    "claims": ("transformer", "transnar"),
+    "compiled": ("transnar_eight", "transnar_compiled"),
+    "unseen": ("transformer", "transnar", "transnar_unseen"),
+    "distillation": ("transformer", "transnar", "student", "student_of_right_answers"),
+    "growing": ("transformer", "transnar"),
+    "reasoners": (),
+}
 
 
 @dataclass(frozen=True)
@@ -198,68 +217,6 @@ class Results:
             f"answer on average: there a difference between them says little, and no difference does not say that the "
             f"paper is wrong, but that nothing shows after this training."
         )
-
-
-def overview(results: Results, models: Sequence[str], every_way: bool = False) -> Details:
-    """Means over algorithms, and what they are to be held against."""
-    rows: list[tuple[str, ...]] = []
-    sizes = results.sizes(models[0]) if models else []
-    for name in models:
-        about = results.models[name]
-        for asked in about["metrics"]["scores"]["models"] if every_way else (AS_TRAINED,):
-            cells = [_cell(*(results.table(name, n, key, asked) for key in ("shape", "parse", "clrs"))) for n in sizes]
-            parameters = f"{about['manifest']['parameters'] / 1e6:.1f} M"
-            train = np.mean(about["manifest"]["times"]["train_s"])
-            answer = min(run["seconds"] for run in about["metrics"]["scores"]["models"][asked])
-            times = f"{train:.0f}", f"{answer:.1f}"
-            count = len(about["metrics"]["scores"]["models"][asked])
-            counts = (str(count), parameters, str(about["manifest"]["steps"]), *times)
-            rows.append((model_name(name), asked, *counts, *cells))
-    for who, words in (("reasoner", ALONE), ("exact", "the algorithm itself")):
-        having = [name for name in models if results.beside(name, sizes[0], who)]
-        if having:
-            tables = [[results.beside(having[0], n, who, key) for key in ("shape", "parse", "clrs")] for n in sizes]
-            took = results.models[having[0]]["metrics"]["scores"][who]["seconds"]
-            rows.append((words, "", "", "", "", "", f"{took:.1f}", *(_cell(*t) for t in tables)))
-    if models:
-        floors = [results.floor(models[0], n) for n in sizes]
-        rows.append(("best constant answer", "", "", "", "", "", "", *(f"{floor:.1f}" for floor in floors)))
-    times = ("s to train", "s to answer")
-    header = ("model", "asked", "networks", "parameters", "steps", *times, *(f"n = {n}" for n in sizes))
-    title = "Means over algorithms in percent: shape / parse / CLRS ± its standard error"
-    note = (
-        "Times are of one seed, on a device that other trainings share; those to answer are for all questions at all "
-        "sizes, of the fastest seed: where there is one seed, compiling is among them, as it is for the reasoner."
-    )
-    return Details(title, header, tuple(rows), note if rows else "")
-
-
-def by_algorithm(
-    results: Results, models: Sequence[str], names: Sequence[str] | None = None, alone_is: str = ALONE
-) -> Iterable[Details]:
-    """CLRS scores of every algorithm at every size, with shape and floor beside them."""
-    for n in results.sizes(models[0]) if models else ():
-        tables = {name: (results.table(name, n), results.table(name, n, "shape")) for name in models}
-        floors = results.beside(models[0], n, "exact", "floor")
-        alone = next((found for name in models if (found := results.beside(name, n, "reasoner"))), {})
-        rows = tuple(
-            (
-                algorithm,
-                *(f"{clrs[algorithm]:.1f} ({shape[algorithm]:.0f})" for clrs, shape in tables.values()),
-                f"{alone[algorithm]:.1f}" if algorithm in alone else "",
-                f"{floors[algorithm]:.1f}",
-            )
-            for algorithm in names or floors
-        )
-        header = ("algorithm", *map(model_name, models), alone_is, "best constant answer")
-        yield Details(f"CLRS score (shape) in percent at n = {n}", header, rows)
-
-
-def _cell(shape: Mapping[str, float], parse: Mapping[str, float], clrs: Mapping[str, float]) -> str:
-    means = [np.mean(list(x.values())) for x in (shape, parse, clrs)]
-    values = np.array(list(clrs.values()))
-    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    return f"{means[0]:.1f} / {means[1]:.1f} / {means[2]:.1f} ± {error:.1f}"
 
 
 def means(runs: Sequence[Sequence[Mapping[str, Any]]], key: str) -> dict[str, float]:
