@@ -242,7 +242,7 @@ def test_models_that_were_trained_differently_are_not_compared(tmp_path: Path) -
     for name in ("transformer", "transnar", "transnar_shuffled", "transformer_deep"):
         write(tmp_path, name, 0.9 if name == "transnar" else 0.4, **({"steps": 7} if name == "transformer" else {}))
     found = verdicts("grid", tmp_path)
-    assert found[CLAIM] == "too small to compare: they were trained with different steps"
+    assert found[CLAIM] == "not comparable: they were trained with different steps"
     assert verdicts("controls", tmp_path)["TransNAR above TransNAR with shuffled states, CLRS, n = 10"].startswith(
         "shown: a gain"
     )
@@ -259,7 +259,7 @@ def test_models_that_looked_at_different_trainings_of_a_reasoner_are_not_compare
         write(tmp_path, name, 0.9 if name == "transnar" else 0.4)
     look_at(tmp_path, "transnar", "trained", "together-1")
     look_at(tmp_path, "transnar_shuffled", "trained", "together-2")
-    assert verdicts("controls", tmp_path)[label] == "too small to compare: they were trained with different reasoner"
+    assert verdicts("controls", tmp_path)[label] == "not comparable: they were trained with different reasoner"
     look_at(tmp_path, "transnar_shuffled", "trained", "together-1")
     assert verdicts("controls", tmp_path)[label].startswith("shown: a gain")
     (tmp_path / "transnar" / "reasoners.json").write_text(
@@ -376,8 +376,9 @@ def test_answers_at_positions_closer_than_in_training_are_not_judged(tmp_path: P
         about = json.loads(path.read_text())
         del about["metrics"]["scores"]["positions"]
         path.write_text(json.dumps(about))
-    closer = "too small to compare: asked with positions closer together than in training"
+    closer = "not comparable: asked at positions closer together than in training: TransNAR"
     assert verdicts("grid", tmp_path)[label] == closer
     assert Results(tmp_path).asked_closer("transnar", "transformer", "transformer_counted_positions") == ["transnar"]
-    assert "these models are to be trained and asked again" in Results(tmp_path).how_trained(["transnar"])
-    assert "asked again" not in Results(tmp_path).how_trained(["transformer", "transformer_counted_positions"])
+    said = Results(tmp_path).how_trained(["transnar", "transformer", "transformer_counted_positions"])
+    assert "Scores of TransNAR are of positions that lie up to four times as close together" in said
+    assert "to be repeated" not in Results(tmp_path).how_trained(["transformer", "transformer_counted_positions"])

@@ -35,6 +35,9 @@ after the last step. Intervals are 95 % bootstrap intervals of the mean. Verdict
 - **cannot be as printed**: whatever is trained.
 - **never run**: there is no result yet, or the measurement is missing.
 - **shown**: the paper draws or asks, and prints no number to compare with.
+- **too small to compare**: our settings are not the paper's, or training ended too early.
+- **not comparable**: two models of ours were trained or asked in different ways; a difference says nothing.
+- **data not available**: the paper's data is not here.
 """
 ALTA = """\
 Learnability of parity and SCAN, `mechgap paper alta-table2` and so on. How it is done is in

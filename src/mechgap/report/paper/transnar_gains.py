@@ -7,7 +7,7 @@ import numpy as np
 
 from mechgap.report.paper.transnar_results import ALONE, ERRORS, MAIN, NEEDED, Results, model_name, score_name
 from mechgap.report.paper.transnar_tables import by_algorithm, overview
-from mechgap.report.paper.verdicts import DIFFERS, PERCENT, REPRODUCED, SHOWN, SMALL, Details, Found, Line
+from mechgap.report.paper.verdicts import DIFFERS, PERCENT, REPRODUCED, SHOWN, SMALL, UNLIKE, Details, Found, Line
 
 JUDGED = (10, 14)  # sizes of the claim
 TEACHER = 0  # the seed that answers for the student
@@ -196,9 +196,10 @@ def judged_line(
 
 def verdict_on(results: Results, names: Sequence[str], holds: bool | np.bool_, why_not: str) -> str:
     if differing := results.unlike(*names):
-        return f"{SMALL}: they were trained with different {', '.join(differing)}"
-    if results.asked_closer(*names):
-        return f"{SMALL}: asked with positions closer together than in training"
+        return f"{UNLIKE}: they were trained with different {', '.join(differing)}"
+    if closer := results.asked_closer(*names):
+        who = " and ".join(map(model_name, closer))
+        return f"{UNLIKE}: asked at positions closer together than in training: {who}"
     if not results.comparable(*names):
         return SMALL
     return REPRODUCED if holds else f"{DIFFERS}: {why_not}"

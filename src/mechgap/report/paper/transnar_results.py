@@ -25,9 +25,8 @@ LEVEL = 0.95
 LEARNED = 70  # percent, from which the paper's panel on sizes of training begins
 ALONE = "the trained reasoner alone"
 CLOSER = (
-    "Models with randomised positions were asked here with positions that lie up to four times as close together as "
-    "those that they were trained with, short questions most; counted positions are not concerned. Positions are drawn "
-    "as in training now, and these models are to be trained and asked again."
+    "Scores of {names} are of positions that lie up to four times as close together as those of training, in short "
+    "questions most: no verdict compares them with others, and training and questions are to be repeated."
 )
 
 # Item -> the models that it needs.
@@ -185,7 +184,8 @@ class Results:
         device, jax = made.get("device", {}).get("kind", "unknown"), made.get("versions", {}).get("jax", "unknown")
         dates = " and ".join(sorted({self.models[name]["manifest"].get("date", "-") for name in ran}))
         where = f"Device: {device}, jax {jax}, {dates}."
-        closer = f" {CLOSER}" if self.asked_closer(*ran) else ""
+        names = " and of ".join(map(model_name, self.asked_closer(*ran)))
+        closer = f" {CLOSER.format(names=names)}" if names else ""
         return f"{said}; the paper has {paper.epochs} epochs over {learned} of them. {where}{closer}"
 
     def learned(self, name: str, other: str) -> str:
