@@ -10,7 +10,7 @@ import pytest
 from mechgap.report import text_models
 from mechgap.report.paper.document import document
 from mechgap.report.paper.transnar import run_transnar_item, transnar_items, transnar_table
-from mechgap.report.paper.transnar_results import NEEDED, Gain, Results
+from mechgap.report.paper.transnar_results import NEEDED, Gain, Results, merged
 from mechgap.training.transnar import TextTrainingConfig
 from mechgap.training.transnar.study import read_study
 from mechgap.training.transnar.summary import bring_reasoners, read_reasoners, read_summary, write_summary
@@ -90,7 +90,7 @@ def test_a_gain_that_shuffled_states_half_have_is_no_claim(tmp_path: Path) -> No
     write(tmp_path, "transnar_shuffled", {"": 0.4, "bfs": 0.9})
     found = verdicts("grid", tmp_path)
     assert found["TransNAR above the Transformer, CLRS, n = 10"] == "reproduced"
-    assert found["the same with shuffled states, CLRS, n = 10"].startswith("shown: within two")
+    assert found["TransNAR with shuffled states above the Transformer, CLRS, n = 10"].startswith("shown: within two")
     assert found[CLAIM].startswith("differs: above shuffled states at 10 within two standard errors; above")
 
 
@@ -137,7 +137,7 @@ def test_other_settings_are_too_small_to_compare(tmp_path: Path) -> None:
 
 def test_the_claims_of_the_paper_and_of_its_summary(tmp_path: Path) -> None:
     write(tmp_path, "transformer", {"": 0.4, "graham_scan": 0.0, "jarvis_march": 0.0})
-    gained = {"": 0.45, "graham_scan": 0.7, "jarvis_march": 0.7, "mst_prim": 0.7, "minimum": 0.4, "binary_search": 0.6}
+    gained = {"": 0.45, "graham_scan": 0.7, "jarvis_march": 0.7, "mst_prim": 0.7, "minimum": 0.4, "binary_search": 0.65}
     write(tmp_path, "transnar", gained)
     found = verdicts("claims", tmp_path)
     assert found["Large gains, at any of the sizes"] == "reproduced"
@@ -146,6 +146,31 @@ def test_the_claims_of_the_paper_and_of_its_summary(tmp_path: Path) -> None:
     assert found["minimum: no gain"].startswith("shown: within two standard errors over questions, ")
     assert found["binary_search: no gain"] == "differs: there is a gain"
     assert found["4x larger inputs"].startswith("cannot be as printed")
+
+
+def test_algorithms_with_the_same_answers_count_as_one(tmp_path: Path) -> None:
+    assert merged({"bfs": 1.0, "graham_scan": 2.0, "jarvis_march": 4.0}) == {
+        "graham_scan with jarvis_march": 3.0,
+        "bfs": 1.0,
+    }
+    assert merged({"bfs": 1.0, "graham_scan": 2.0}) == {"bfs": 1.0, "graham_scan": 2.0}
+    write(tmp_path, "transformer", 0.4)
+    write(tmp_path, "transnar", {"": 0.4, "graham_scan": 0.7, "jarvis_march": 0.5, "bfs": 0.45})
+    gain = Results(tmp_path).gain("transnar", "transformer", 10)
+    assert (gain.count, gain.mean) == (9, pytest.approx((20 + 5) / 9))
+    assert "none of 9" in [line.ours for line in transnar_table("transnar-claims", tmp_path).lines]
+    overview = transnar_table("transnar-grid", tmp_path).details[0]
+    (plain,) = [row for row in overview.rows if row[0] == "Transformer"]
+    assert plain[-1].startswith("90.0 / 100.0 / 40.9 ± ")
+
+
+def test_it_is_shown_what_is_left_of_a_gain_without_two_algorithms(tmp_path: Path) -> None:
+    write(tmp_path, "transformer", 0.4)
+    write(tmp_path, "transnar", {"": 0.42, "binary_search": 0.9, "minimum": 0.8})
+    lines = {line.label: line for line in transnar_table("transnar-grid", tmp_path).lines}
+    assert lines["TransNAR above the Transformer, CLRS, n = 10"].ours == "+11.6"
+    left = lines["TransNAR above the Transformer without binary_search and minimum, CLRS, n = 10"]
+    assert (left.ours, left.verdict) == ("+2.0", "shown: a gain of more than two standard errors")
 
 
 def test_unseen_algorithms_are_those_without_a_decoder(tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ A text model with and without a reasoner on ten algorithms, `mechgap paper trans
 `mechgap transnar train --preset h200`. What is trained, on what, and what the paper leaves open is in
 [transnar.md](transnar.md). No score is shown without what the best constant answer gets on the same questions.
 Here a difference is reproduced where it exceeds two standard errors over algorithms; intervals are those of Student's
-t over algorithms, and a little wider.
+t over algorithms, and a little wider. Graham scan and Jarvis' march have the same answers: they count as one
+algorithm, with the mean of both, before any mean over algorithms or its error is taken.
 """
 SECTIONS = {"Tables": "table", "Figures": "figure"}
 LINE_HEADER = ("", "paper", "ours", "95 % interval", "networks", "after the last step", "verdict")

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from mechgap.report.paper.transnar_gains import JUDGED, judged_line, verdict_on
-from mechgap.report.paper.transnar_results import ERRORS, MAIN, Gain, Results
+from mechgap.report.paper.transnar_results import ERRORS, MAIN, WITHOUT_GAIN, Gain, Results, merged
 from mechgap.report.paper.verdicts import IMPOSSIBLE, NEVER, SHOWN, SMALL, Found, Line
 
 SUMMARY_GAIN, SUMMARY_FACTOR, PAPER_GAIN, SEVERAL = 11.0, 4, 20.0, 3
-EMERGING, WITHOUT_GAIN = ("graham_scan", "jarvis_march", "mst_prim"), ("binary_search", "minimum")
+EMERGING = ("graham_scan", "jarvis_march", "mst_prim")
 
 
 def claims(results: Results) -> Found:
@@ -28,7 +28,7 @@ def claims(results: Results) -> Found:
     gains = {n: results.gain("transnar", "transformer", n) for n in sizes}
     lines = [_summary_gain(results, gains, claimed)]
     apart = {n: _apart(results, n) for n in sizes}
-    most = {a: max(apart[n][a] for n in sizes) for a in apart[sizes[0]]}
+    most = merged({a: max(apart[n][a] for n in sizes) for a in apart[sizes[0]]})
     above = sorted(a for a, gained in most.items() if gained > PAPER_GAIN)
     said = f"{len(above)} of {len(most)}: {', '.join(above)}" if above else f"none of {len(most)}"
     odd = [a for a in above if a in WITHOUT_GAIN]
@@ -38,7 +38,7 @@ def claims(results: Results) -> Found:
         f"fewer than {SEVERAL} algorithms, which we call several",
     )
     lines.append(judged_line(results, "Large gains, at any of the sizes", paper, said, "", len(above) >= SEVERAL, few))
-    for name in (a for a in EMERGING if a in most):
+    for name in (a for a in EMERGING if a in apart[sizes[0]]):
         lines.append(_emergence(results, name))
     for name in (a for a in WITHOUT_GAIN if a in most):
         judged = [n for n in JUDGED if n in sizes]

@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
-from mechgap.report.paper.transnar_results import Results, means, planned_study
+from mechgap.report.paper.transnar_results import Results, average, means, planned_study
 from mechgap.report.paper.verdicts import NEVER, SHOWN, SMALL, Details, Found, Line
 from mechgap.training.transnar.summary import ASKED_ALONE
 
@@ -17,9 +15,8 @@ def reasoners(results: Results) -> Found:
     lines = []
     for name, about in asked.items():
         by_size, config = about[ASKED_ALONE]["by_size"], about["config"]
-        scores = {n: list(means([rows], "clrs").values()) for n, rows in by_size.items()}
-        floors = {n: list(means([rows], "floor").values()) for n, rows in by_size.items()}
-        said = ", ".join(f"{np.mean(x):.1f} ({np.mean(floors[n]):.1f}) at {n}" for n, x in scores.items())
+        scores, floors = ({n: average(means([rows], key)) for n, rows in by_size.items()} for key in ("clrs", "floor"))
+        said = ", ".join(f"{score:.1f} ({floors[n]:.1f}) at {n}" for n, score in scores.items())
         count, network = len(config["algorithms"]), config["network"]["processor"]
         label = f"{name.replace('_', ' ')}: {network}, {count} algorithms, CLRS score (best constant answer)"
         verdict = SHOWN if config == planned[name].as_json() else SMALL

@@ -23,6 +23,8 @@ SAME = ("algorithms", "sizes", "width", "layers", "hidden", "samples")  # settin
 ALIKE = ("steps", "epochs", "tokens", "learning_rate", "schedule", "precision")  # of models that are compared
 LEVEL = 0.95
 LEARNED = 70  # percent, from which the paper's panel on sizes of training begins
+TWINS = ("graham_scan", "jarvis_march")  # have the same answers
+WITHOUT_GAIN = ("binary_search", "minimum")  # in the paper
 ALONE = "the trained reasoner alone"
 CLOSER = (
     "Scores of {names} are of positions that lie up to four times as close together as those of training, in short "
@@ -125,7 +127,8 @@ class Results:
     ) -> Gain:
         """How much better the first one is, over the algorithms that both know; than some seeds of the other one."""
         mine, theirs = self.table(name, n, key), self.table(other, n, key, seeds=of_other)
-        apart = np.array([mine[a] - theirs[a] for a in names or mine if a in theirs])
+        differences = merged({a: mine[a] - theirs[a] for a in names or mine if a in theirs})
+        apart = np.array(list(differences.values()))
         error = float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else np.inf
         return Gain(float(apart.mean()), error, len(apart))
 
@@ -160,7 +163,7 @@ class Results:
 
     def floor(self, name: str, n: int) -> float:
         """The mean over algorithms of what the best constant answers get."""
-        return float(np.mean(list(self.beside(name, n, "exact", "floor").values())))
+        return average(self.beside(name, n, "exact", "floor"))
 
     def how_trained(self, names: Sequence[str]) -> str:
         """How long these models and the reasoner were trained, beside what was planned and what the paper has."""
@@ -193,7 +196,7 @@ class Results:
         sizes = [n for n in self.sizes(name) if n in self.models[name]["config"]["sizes"]]
         said = []
         for n in sizes:
-            mine, theirs = (float(np.mean(list(self.table(one, n).values()))) for one in (name, other))
+            mine, theirs = (average(self.table(one, n)) for one in (name, other))
             scores = f"{model_name(name)} has {mine:.1f} and {model_name(other)} {theirs:.1f} %"
             said.append(f"At n = {n}, a size of training, {scores} (best constant answers {self.floor(name, n):.1f})")
             if max(mine, theirs) < LEARNED:
@@ -208,7 +211,7 @@ class Results:
         sizes = [
             str(n)
             for n in self.sizes(name)
-            if max(np.mean(list(self.table(one, n).values())) for one in (name, other)) < self.floor(name, n)
+            if max(average(self.table(one, n)) for one in (name, other)) < self.floor(name, n)
         ]
         if not sizes:
             return ""
@@ -226,6 +229,19 @@ def means(runs: Sequence[Sequence[Mapping[str, Any]]], key: str) -> dict[str, fl
         if row["name"] != MEAN and row[key] is not None:
             found.setdefault(row["name"], []).append(PERCENT * row[key])
     return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def merged(scores: Mapping[str, float]) -> dict[str, float]:
+    """Algorithm -> score, with those that have the same answers as one: counted twice, they would narrow intervals."""
+    if not all(name in scores for name in TWINS):
+        return dict(scores)
+    others = {name: score for name, score in scores.items() if name not in TWINS}
+    return {" with ".join(TWINS): float(np.mean([scores[name] for name in TWINS])), **others}
+
+
+def average(scores: Mapping[str, float]) -> float:
+    """The mean over algorithms, of which those that have the same answers count as one."""
+    return float(np.mean(list(merged(scores).values())))
 
 
 def _points(x: float) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from mechgap.report.paper.transnar_results import ALONE, Results, model_name
+from mechgap.report.paper.transnar_results import ALONE, Results, average, merged, model_name
 from mechgap.report.paper.verdicts import Details
 from mechgap.training.transnar.evaluation import AS_TRAINED
 
@@ -65,7 +65,7 @@ def by_algorithm(
 
 
 def _cell(shape: Mapping[str, float], parse: Mapping[str, float], clrs: Mapping[str, float]) -> str:
-    means = [np.mean(list(x.values())) for x in (shape, parse, clrs)]
-    values = np.array(list(clrs.values()))
+    means = [average(x) for x in (shape, parse, clrs)]
+    values = np.array(list(merged(clrs).values()))
     error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
     return f"{means[0]:.1f} / {means[1]:.1f} / {means[2]:.1f} ± {error:.1f}"
