@@ -168,9 +168,9 @@ def test_it_is_shown_what_is_left_of_a_gain_without_two_algorithms(tmp_path: Pat
     write(tmp_path, "transformer", 0.4)
     write(tmp_path, "transnar", {"": 0.42, "binary_search": 0.9, "minimum": 0.8})
     lines = {line.label: line for line in transnar_table("transnar-grid", tmp_path).lines}
-    assert lines["TransNAR above the Transformer, CLRS, n = 10"].ours == "+11.6"
+    assert lines["TransNAR above the Transformer, CLRS, n = 10"].ours == "+11.6 (+11.6 and +11.6)"
     left = lines["TransNAR above the Transformer without binary_search and minimum, CLRS, n = 10"]
-    assert (left.ours, left.verdict) == ("+2.0", "shown: a gain of more than two standard errors")
+    assert (left.ours, left.verdict) == ("+2.0 (+2.0 and +2.0)", "shown: a gain of more than two standard errors")
 
 
 def test_unseen_algorithms_are_those_without_a_decoder(tmp_path: Path) -> None:
@@ -304,6 +304,23 @@ def test_it_is_said_how_long_models_were_trained_and_what_is_below_the_floor(tmp
     assert "At n = 10, 12, 14, 16 both TransNAR and Transformer are below the best constant answer" in about
     write(tmp_path, "transnar", 0.5)
     assert "below the best constant answer on" not in transnar_table("transnar-grid", tmp_path).item.about
+
+
+def test_gains_are_shown_by_seed_where_both_have_several(tmp_path: Path) -> None:
+    for name in ("transformer", "transnar", "transformer_deep"):
+        write(tmp_path, name, 0.5)
+    path = tmp_path / "transnar" / "transnar.json"
+    about = json.loads(path.read_text())
+    first, second = about["metrics"]["scores"]["models"]["as trained"]
+    better = {n: [{**row, "clrs": row["clrs"] + 0.1} for row in some] for n, some in second["by_size"].items()}
+    about["metrics"]["scores"]["models"]["as trained"] = [first, {**second, "by_size": better}]
+    path.write_text(json.dumps(about))
+    grid, controls = (
+        {line.label: line.ours for line in transnar_table(f"transnar-{item}", tmp_path).lines}
+        for item in ("grid", "controls")
+    )
+    assert grid["TransNAR above the Transformer, CLRS, n = 10"] == "+5.0 (+0.0 and +10.0)"
+    assert controls["TransNAR above a Transformer with as many parameters, CLRS, n = 10"] == "+5.0"
 
 
 def test_a_student_is_compared_with_the_seed_that_taught_it(tmp_path: Path) -> None:

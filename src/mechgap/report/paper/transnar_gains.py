@@ -13,6 +13,7 @@ from mechgap.report.paper.transnar_results import (
     WITHOUT_GAIN,
     Results,
     model_name,
+    points,
     score_name,
 )
 from mechgap.report.paper.transnar_tables import by_algorithm, overview
@@ -201,12 +202,14 @@ def gain_line(
 ) -> Line:
     """A difference of two models; judged where the paper says that there is one."""
     gain = results.gain(name, other, n, key, names, of_other)
+    seeds = results.gains_by_seed(name, other, n, key, names) if of_other == slice(None) else []
+    by_seed = f" ({' and '.join(map(points, seeds))})" if len(seeds) > 1 else ""
     if judged or results.unlike(name, other) or results.asked_closer(name, other):
         verdict = verdict_on(results, (name, other), gain.counts, gain.words)
     else:
         verdict = f"{SHOWN}: {gain.words}"
     paper, networks = "above" if judged else "", results.networks(name, other, of_other=of_other)
-    return Line(label, paper, str(gain), gain.interval, networks, verdict=verdict)
+    return Line(label, paper, f"{gain}{by_seed}", gain.interval, networks, verdict=verdict)
 
 
 def judged_line(

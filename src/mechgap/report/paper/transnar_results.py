@@ -79,10 +79,10 @@ class Gain:
     @property
     def interval(self) -> str:
         """The ends; nothing where there is one algorithm."""
-        return " to ".join(map(_points, self.ends)) if self.count > 1 else ""
+        return " to ".join(map(points, self.ends)) if self.count > 1 else ""
 
     def __str__(self) -> str:
-        return _points(self.mean)
+        return points(self.mean)
 
 
 class Results:
@@ -126,11 +126,26 @@ class Results:
         of_other: slice = slice(None),
     ) -> Gain:
         """How much better the first one is, over the algorithms that both know; than some seeds of the other one."""
-        mine, theirs = self.table(name, n, key), self.table(other, n, key, seeds=of_other)
-        differences = merged({a: mine[a] - theirs[a] for a in names or mine if a in theirs})
-        apart = np.array(list(differences.values()))
+        apart = np.array(list(self._apart(name, other, n, key, names, (slice(None), of_other)).values()))
         error = float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else np.inf
         return Gain(float(apart.mean()), error, len(apart))
+
+    def gains_by_seed(
+        self, name: str, other: str, n: int, key: str = "clrs", names: Iterable[str] | None = None
+    ) -> list[float]:
+        """The same of the first seed of each, of the second, and so on; none where one has more than the other."""
+        counts = {len(self.models[one]["metrics"]["scores"]["models"][AS_TRAINED]) for one in (name, other)}
+        if len(counts) > 1:
+            return []
+        seeds = [slice(i, i + 1) for i in range(counts.pop())]
+        apart = [self._apart(name, other, n, key, names, (seed, seed)) for seed in seeds]
+        return [float(np.mean(list(differences.values()))) for differences in apart]
+
+    def _apart(
+        self, name: str, other: str, n: int, key: str, names: Iterable[str] | None, seeds: tuple[slice, slice]
+    ) -> dict[str, float]:
+        mine, theirs = (self.table(one, n, key, seeds=some) for one, some in zip((name, other), seeds, strict=True))
+        return merged({a: mine[a] - theirs[a] for a in names or mine if a in theirs})
 
     def networks(self, *names: str, of_other: slice = slice(None)) -> str:
         """How many each; of the last one, some."""
@@ -244,7 +259,7 @@ def average(scores: Mapping[str, float]) -> float:
     return float(np.mean(list(merged(scores).values())))
 
 
-def _points(x: float) -> str:
+def points(x: float) -> str:
     return f"{x:+.1f}"  # also -0.0: on which side of nothing it is
 
 
