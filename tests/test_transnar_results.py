@@ -144,8 +144,26 @@ def test_the_claims_of_the_paper_and_of_its_summary(tmp_path: Path) -> None:
     assert found["graham_scan: answers emerge"] == "reproduced"
     assert found["mst_prim: answers emerge"].startswith("differs: at no size is TransNAR above")
     assert found["minimum: no gain"].startswith("shown: within two standard errors over questions, ")
-    assert found["binary_search: no gain"] == "differs: there is a gain"
+    assert found["binary_search: no gain"] == (
+        "differs: there is a gain of more than two standard errors over questions"
+    )
     assert found["4x larger inputs"].startswith("cannot be as printed")
+
+
+def test_what_questions_could_make_is_no_excess(tmp_path: Path) -> None:
+    """Scores of one algorithm have a standard error of a point, differences of two models 1.4."""
+    write(tmp_path, "transformer", {"": 0.4, "graham_scan": 0.0, "mst_prim": 0.0, "dfs": 0.2, "bfs": 0.2})
+    write(tmp_path, "transnar", {"": 0.4, "graham_scan": 0.315, "mst_prim": 0.33, "dfs": 0.42, "bfs": 0.45})
+    lines = {line.label: line for line in transnar_table("transnar-claims", tmp_path).lines}
+    emerge = lines["graham_scan: answers emerge"]
+    assert emerge.ours == "0.0 → 31.5 ± 1.0 at 10 (floor 30.0), 0.0 → 31.5 ± 1.0 at 14 (floor 30.0)"
+    assert emerge.verdict.startswith("differs: at no size is TransNAR above the best constant answer by more than two")
+    assert lines["mst_prim: answers emerge"].verdict == "reproduced"
+    large = lines["Large gains, at any of the sizes"]
+    assert large.ours == "2 of 9: bfs, mst_prim; by no more than two standard errors: dfs"
+    assert large.verdict == (
+        "differs: by more than two standard errors over questions, fewer than 3 algorithms, which we call several"
+    )
 
 
 def test_algorithms_with_the_same_answers_count_as_one(tmp_path: Path) -> None:
