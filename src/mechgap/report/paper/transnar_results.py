@@ -10,11 +10,13 @@ import numpy as np
 from scipy import stats
 
 from mechgap.report.paper.verdicts import PERCENT
+from mechgap.training.checkpoint import read_json
 from mechgap.training.transnar.evaluation import AS_TRAINED, POSITIONS
-from mechgap.training.transnar.study import COMPILED, Study, read_study
+from mechgap.training.transnar.result import CONFIG, METRICS
+from mechgap.training.transnar.study import COMPILED, STUDY, Study, notes_of, read_study
 from mechgap.training.transnar.summary import read_reasoners, read_summary
 
-FOLDER = "transnar"
+FOLDER, DEMONSTRATION = "transnar", "transnar-demo"
 STUDIES = {"quick": "quick", "full": "h200"}
 MEAN = "mean"
 MAIN = ("transnar", "transformer")
@@ -91,6 +93,7 @@ class Results:
     def __init__(self, folder: str | Path) -> None:
         self.models = read_summary(Path(folder) / FOLDER)
         self.reasoners = read_reasoners(Path(folder) / FOLDER)
+        self.demonstration = _read_demonstration(Path(folder) / DEMONSTRATION)
 
     def has(self, *names: str) -> bool:
         """Whether all of these were trained and asked."""
@@ -244,6 +247,16 @@ def means(runs: Sequence[Sequence[Mapping[str, Any]]], key: str) -> dict[str, fl
         if row["name"] != MEAN and row[key] is not None:
             found.setdefault(row["name"], []).append(PERCENT * row[key])
     return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def _read_demonstration(place: Path) -> dict[str, dict[str, Any]]:
+    """Model -> its settings and metrics, of the small ones that come along; nothing where they are not."""
+    notes = notes_of(place) if any(place.glob(STUDY.format("*"))) else {}
+    files = {"config": CONFIG, "metrics": METRICS}
+    return {
+        name: {key: read_json(place / note["place"] / file) for key, file in files.items()}
+        for name, note in notes.items()
+    }
 
 
 def merged(scores: Mapping[str, float]) -> dict[str, float]:
