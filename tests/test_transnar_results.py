@@ -118,6 +118,20 @@ def test_it_is_shown_what_is_left_of_a_gain_without_two_algorithms(tmp_path: Pat
     assert (left.ours, left.verdict) == ("+2.0 (+2.0 and +2.0)", "shown: a gain of more than two standard errors")
 
 
+def test_parse_scores_of_all_models_are_summed_up_or_listed(tmp_path: Path) -> None:
+    for name in ("transformer", "transnar"):
+        write(tmp_path, name, 0.5)
+    said = transnar_table("transnar-grid", tmp_path).item.about
+    assert "Parse is 100 % in all 160 rows of all models" in said  # two models, two seeds, four sizes, ten algorithms
+    path = tmp_path / "transnar" / "transnar.json"
+    about = json.loads(path.read_text())
+    about["metrics"]["scores"]["models"]["as trained"][1]["by_size"]["14"][0]["parse"] = 0.75
+    path.write_text(json.dumps(about))
+    compared = transnar_table("transnar-grid", tmp_path)
+    assert "Parse is below 100 % in 1 of the 160 rows of all models, which are listed below." in compared.item.about
+    assert compared.details[-1].rows == (("TransNAR", "as trained", "1", "14", "graham_scan", "75.0"),)
+
+
 def test_unseen_algorithms_are_those_without_a_decoder(tmp_path: Path) -> None:
     for name in ("transformer", "transnar", "transnar_unseen"):
         write(tmp_path, name, 0.5)

@@ -14,6 +14,7 @@ from mechgap.report.paper.transnar_gains import compiled, controls, distillation
 from mechgap.report.paper.transnar_growing import growing, has_growing
 from mechgap.report.paper.transnar_reasoners import reasoners
 from mechgap.report.paper.transnar_results import FOLDER, NEEDED, STUDIES, Results
+from mechgap.report.paper.transnar_tables import parse_scores
 from mechgap.report.paper.verdicts import NEVER, SMALL, Found, Line
 from mechgap.training.config import parse_toml
 from mechgap.training.transnar.study import Study, ask_reasoner, read_study, run_study
@@ -87,6 +88,8 @@ def transnar_table(name: str, folder: str | Path) -> Comparison:
     about = [entry.get("about", "").strip(), results.how_trained(needed)]
     if results.has("transnar", "transformer") and _checked(name) in ("grid", "claims"):
         about += [results.learned("transnar", "transformer"), results.below_floor("transnar", "transformer")]
+    if _checked(name) == "grid":
+        about.append(parse_scores(results)[0])
     item = Item(name, entry["title"], {}, about="\n\n".join(part for part in about if part))
     return Comparison(item, tuple(lines), tuple(d for d in details if d.rows), networks, date, small)
 

@@ -16,7 +16,7 @@ from mechgap.report.paper.transnar_results import (
     points,
     score_name,
 )
-from mechgap.report.paper.transnar_tables import by_algorithm, overview
+from mechgap.report.paper.transnar_tables import by_algorithm, overview, parse_scores
 from mechgap.report.paper.verdicts import DIFFERS, PERCENT, REPRODUCED, SHOWN, SMALL, UNLIKE, Details, Found, Line
 
 JUDGED = (10, 14)  # sizes of the claim
@@ -44,7 +44,7 @@ def grid(results: Results) -> Found:
                 label = f"{model_name(name)}: randomised above counted positions, CLRS, n = {n}"
                 lines.append(gain_line(results, label, name, counted, n, judged=n in JUDGED))
     models = [name for name in NEEDED["grid"] if results.has(name)]
-    return lines, [overview(results, models), *by_algorithm(results, models)]
+    return lines, [overview(results, models), *by_algorithm(results, models), parse_scores(results)[1]]
 
 
 def _without_two(results: Results) -> list[Line]:

@@ -1,11 +1,12 @@
 """Tables of scores of TransNAR's models: means over algorithms, and every algorithm by itself."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from mechgap.report.paper.transnar_results import ALONE, Results, average, merged, model_name
-from mechgap.report.paper.verdicts import Details
+from mechgap.report.paper.transnar_results import ALONE, MEAN, Results, average, merged, model_name
+from mechgap.report.paper.verdicts import PERCENT, Details
 from mechgap.training.transnar.evaluation import AS_TRAINED
 
 
@@ -62,6 +63,30 @@ def by_algorithm(
         )
         header = ("algorithm", *map(model_name, models), alone_is, "best constant answer")
         yield Details(f"CLRS score (shape) in percent at n = {n}", header, rows)
+
+
+def parse_scores(results: Results) -> tuple[str, Details]:
+    """Whether all answers of all models can be parsed, in words, and a table of those rows where they cannot."""
+    models = {**results.models, **{f"{name}, small": about for name, about in results.demonstration.items()}}
+    found = [row for name, about in models.items() for row in _parse_rows(name, about["metrics"])]
+    below = tuple((*cells, f"{PERCENT * parse:.1f}") for *cells, parse in found if parse < 1)
+    said = f"Parse is 100 % in all {len(found)} rows of all models, one for every way to ask, seed, n and algorithm."
+    if below:
+        said = f"Parse is below 100 % in {len(below)} of the {len(found)} rows of all models, which are listed below."
+    header = ("model", "asked", "seed", "n", "algorithm", "parse")
+    return said if found else "", Details("Parse scores below 100 %", header, below)
+
+
+def _parse_rows(name: str, metrics: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str, str, float]]:
+    asked = {**metrics.get("scores", {}).get("models", {})}
+    if "growing" in metrics:
+        asked["at rising n"] = metrics["growing"]["models"]
+    for way, runs in asked.items():
+        for seed, run in enumerate(runs):
+            for n, rows in run["by_size"].items():
+                for row in rows:
+                    if row["name"] != MEAN:
+                        yield model_name(name), way, str(seed), n, row["name"], row["parse"]
 
 
 def _cell(shape: Mapping[str, float], parse: Mapping[str, float], clrs: Mapping[str, float]) -> str:
