@@ -183,7 +183,7 @@ def distillation(results: Results) -> Found:
     taught = results.models[student]["metrics"].get("teacher_right", {})
     rows = tuple((n, f"{PERCENT * share:.1f}") for n, share in taught.items())
     return lines, [
-        Details("What the student is told, by n", ("n", "mean CLRS score, %"), rows),
+        Details("What the student is told, by n", ("n", "mean CLRS score over all questions, %"), rows),
         overview(results, models),
     ]
 

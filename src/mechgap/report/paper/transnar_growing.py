@@ -5,8 +5,8 @@ from typing import Any
 
 from mechgap.report.paper.transnar_results import MAIN, Results, average, means, model_name
 from mechgap.report.paper.verdicts import NEVER, SHOWN, Details, Found, Line
+from mechgap.training.transnar.study import GROWING
 
-GROWING = "growing"
 PLAIN_FIRST = MAIN[::-1]
 Models = Mapping[str, Mapping[str, Any]]  # name -> its configuration and metrics
 
@@ -29,20 +29,24 @@ def has_growing(results: Results) -> bool:
     return len(_asked(results.models)) == len(MAIN)
 
 
-def at_times_the_largest(results: Results, factor: int) -> str:
-    """Means of the small models at so many times the largest n of their training; empty where they were not asked."""
+def at_times_the_largest(results: Results, factor: int) -> tuple[str, str]:
+    """Means of the small models at so many times the largest n of their training, and how many networks they are.
+
+    Both are empty where they were not asked.
+    """
     models = _asked(results.demonstration)
     if len(models) < len(MAIN):
-        return ""
+        return "", ""
     largest = max(n for about in models.values() for n in about["config"]["sizes"])
     scores, floors = _scores(models, factor * largest)
     if not floors:
-        return ""
+        return "", ""
     said = ", ".join(f"{model_name(name)} {average(mine):.1f}" for name, mine in scores.items())
-    return (
+    words = (
         f"small models at {factor * largest} = {factor} x {largest}: {said} (best constant answer "
         f"{average(floors):.1f}), for {', '.join(floors)}"
     )
+    return words, _networks(models)
 
 
 def _asked(models: Models) -> Models:
@@ -63,6 +67,10 @@ def _sizes(models: Models) -> Sequence[int]:
     return sizes
 
 
+def _networks(models: Models) -> str:
+    return " and ".join(dict.fromkeys(str(len(about["metrics"][GROWING]["models"])) for about in models.values()))
+
+
 def _means_line(models: Models, words: str) -> Line:
     said = []
     for n in _sizes(models):
@@ -72,7 +80,7 @@ def _means_line(models: Models, words: str) -> Line:
             said.append(f"{means_of_all} ({average(floors):.1f}) at {n}")
     who = " → ".join(map(model_name, models))
     label = f"{who}, mean CLRS score of the algorithms that still fit (best constant answer)"
-    networks = " and ".join(dict.fromkeys(str(len(about["metrics"][GROWING]["models"])) for about in models.values()))
+    networks = _networks(models)
     verdict = f"{SHOWN}: {words}" if words else SHOWN
     return Line(f"{words}: {label}" if words else label, "", ", ".join(said), networks=networks, verdict=verdict)
 
