@@ -459,6 +459,14 @@ def test_the_document_is_made_from_the_results() -> None:
     assert document(ROOT / "results") == committed, "make it again: mechgap paper doc"
 
 
+def test_the_document_explains_every_verdict_of_its_overview() -> None:
+    opening, _, rest = document(ROOT / "results").partition("## Overview")
+    cells = [row.split("|")[-2] for row in rest.partition("## Tables")[0].splitlines() if row.startswith("| `")]
+    heads = {head.strip(" *0123456789") for cell in cells for head in cell.split(",")}
+    assert "reproduced" in heads
+    assert [head for head in heads if f"- **{head}**: " not in opening] == []
+
+
 def test_the_document_names_what_cannot_hold(tmp_path: Path) -> None:
     done = said("doc", "--folder", str(tmp_path / "none"), "--out", str(tmp_path / "page.md"))
     assert done.startswith("wrote ")

@@ -7,58 +7,16 @@ from typing import Any
 
 import pytest
 
+from made_up_results import STUDY, rows, verdicts, write
 from mechgap.report import text_models
 from mechgap.report.paper.document import document
-from mechgap.report.paper.transnar import NEEDED, run_transnar_item, transnar_items, transnar_table
-from mechgap.report.paper.transnar_results import Gain, Results
+from mechgap.report.paper.transnar import run_transnar_item, transnar_items, transnar_table
+from mechgap.report.paper.transnar_results import NEEDED, Gain, Results, merged
 from mechgap.training.transnar import TextTrainingConfig
 from mechgap.training.transnar.study import read_study
 from mechgap.training.transnar.summary import bring_reasoners, read_reasoners, read_summary, write_summary
 
 ROOT = Path(__file__).parents[1]
-STUDY = read_study("h200")
-FLOOR = 0.3
-
-
-def rows(names: tuple[str, ...], score: dict[str, float]) -> list[dict[str, Any]]:
-    """Scores that differ a little by algorithm, so that there are errors."""
-    found = []
-    for i, name in enumerate(names):
-        clrs = score.get(name, score[""]) + 0.01 * (i % 3)
-        found.append(
-            {"name": name, "count": 64, "shape": 0.9, "parse": 1.0, "clrs": clrs, "error": 0.01, "floor": FLOOR}
-        )
-    return [*found, {**found[0], "name": "mean"}]
-
-
-def write(folder: Path, name: str, score: dict[str, float] | float, **changes: Any) -> None:
-    """A model whose scores are made up, the same at all sizes."""
-    config = STUDY.models[name]
-    by_algorithm = score if isinstance(score, dict) else {"": score}
-    sizes = {str(n): rows(config.algorithms, by_algorithm) for n in STUDY.evaluation.sizes}
-    run = {"by_size": sizes, "seconds": 1.0}
-    seen = [a for a in config.algorithms if name != "transnar_unseen" or a not in ("dfs", "mst_prim")]
-    alone = {n: [row for row in some if row["name"] in seen] for n, some in sizes.items()}
-    scores = {
-        "evaluation": {"sizes": list(STUDY.evaluation.sizes), "count": 64},
-        "positions": "as in training",
-        "models": {"as trained": [run] * config.seeds},
-        "exact": run,
-        **({"reasoner": {"by_size": alone, "seconds": 1.0}} if config.looks else {}),
-    }
-    manifest = {"parameters": 1_000_000, "steps": 10, "date": "2000-01-01", "times": {"train_s": [1.0]}}
-    about = {
-        "number": list(STUDY.models).index(name),
-        "config": {**config.as_json(), **changes},
-        "metrics": {"scores": scores},
-        "manifest": {**manifest, "stand_ins": {"dfs": "bfs", "mst_prim": "bellman_ford"}},
-    }
-    (folder / "transnar").mkdir(parents=True, exist_ok=True)
-    (folder / "transnar" / f"{name}.json").write_text(json.dumps(about))
-
-
-def verdicts(name: str, folder: Path) -> dict[str, str]:
-    return {line.label: line.verdict for line in transnar_table(f"transnar-{name}", folder).lines}
 
 
 CLAIM = "The claim: a gain at 10 and at 14 that shuffled states lose"
@@ -90,7 +48,7 @@ def test_a_gain_that_shuffled_states_half_have_is_no_claim(tmp_path: Path) -> No
     write(tmp_path, "transnar_shuffled", {"": 0.4, "bfs": 0.9})
     found = verdicts("grid", tmp_path)
     assert found["TransNAR above the Transformer, CLRS, n = 10"] == "reproduced"
-    assert found["the same with shuffled states, CLRS, n = 10"].startswith("shown: within two")
+    assert found["TransNAR with shuffled states above the Transformer, CLRS, n = 10"].startswith("shown: within two")
     assert found[CLAIM].startswith("differs: above shuffled states at 10 within two standard errors; above")
 
 
@@ -135,17 +93,43 @@ def test_other_settings_are_too_small_to_compare(tmp_path: Path) -> None:
     assert verdicts("grid", tmp_path)[CLAIM] == "too small to compare"
 
 
-def test_the_claims_of_the_paper_and_of_its_summary(tmp_path: Path) -> None:
-    write(tmp_path, "transformer", {"": 0.4, "graham_scan": 0.0, "jarvis_march": 0.0})
-    gained = {"": 0.45, "graham_scan": 0.7, "jarvis_march": 0.7, "mst_prim": 0.7, "minimum": 0.4, "binary_search": 0.6}
-    write(tmp_path, "transnar", gained)
-    found = verdicts("claims", tmp_path)
-    assert found["Large gains, at any of the sizes"] == "reproduced"
-    assert found["graham_scan: answers emerge"] == "reproduced"
-    assert found["mst_prim: answers emerge"].startswith("differs: at no size is TransNAR above")
-    assert found["minimum: no gain"].startswith("shown: within two standard errors over questions, ")
-    assert found["binary_search: no gain"] == "differs: there is a gain"
-    assert found["4x larger inputs"].startswith("cannot be as printed")
+def test_algorithms_with_the_same_answers_count_as_one(tmp_path: Path) -> None:
+    assert merged({"bfs": 1.0, "graham_scan": 2.0, "jarvis_march": 4.0}) == {
+        "graham_scan with jarvis_march": 3.0,
+        "bfs": 1.0,
+    }
+    assert merged({"bfs": 1.0, "graham_scan": 2.0}) == {"bfs": 1.0, "graham_scan": 2.0}
+    write(tmp_path, "transformer", 0.4)
+    write(tmp_path, "transnar", {"": 0.4, "graham_scan": 0.7, "jarvis_march": 0.5, "bfs": 0.45})
+    gain = Results(tmp_path).gain("transnar", "transformer", 10)
+    assert (gain.count, gain.mean) == (9, pytest.approx((20 + 5) / 9))
+    assert "none of 9" in [line.ours for line in transnar_table("transnar-claims", tmp_path).lines]
+    overview = transnar_table("transnar-grid", tmp_path).details[0]
+    (plain,) = [row for row in overview.rows if row[0] == "Transformer"]
+    assert plain[-1].startswith("90.0 / 100.0 / 40.9 ± ")
+
+
+def test_it_is_shown_what_is_left_of_a_gain_without_two_algorithms(tmp_path: Path) -> None:
+    write(tmp_path, "transformer", 0.4)
+    write(tmp_path, "transnar", {"": 0.42, "binary_search": 0.9, "minimum": 0.8})
+    lines = {line.label: line for line in transnar_table("transnar-grid", tmp_path).lines}
+    assert lines["TransNAR above the Transformer, CLRS, n = 10"].ours == "+11.6 (+11.6 and +11.6)"
+    left = lines["TransNAR above the Transformer without binary_search and minimum, CLRS, n = 10"]
+    assert (left.ours, left.verdict) == ("+2.0 (+2.0 and +2.0)", "shown: a gain of more than two standard errors")
+
+
+def test_parse_scores_of_all_models_are_summed_up_or_listed(tmp_path: Path) -> None:
+    for name in ("transformer", "transnar"):
+        write(tmp_path, name, 0.5)
+    said = transnar_table("transnar-grid", tmp_path).item.about
+    assert "Parse is 100 % in all 160 rows of all models" in said  # two models, two seeds, four sizes, ten algorithms
+    path = tmp_path / "transnar" / "transnar.json"
+    about = json.loads(path.read_text())
+    about["metrics"]["scores"]["models"]["as trained"][1]["by_size"]["14"][0]["parse"] = 0.75
+    path.write_text(json.dumps(about))
+    compared = transnar_table("transnar-grid", tmp_path)
+    assert "Parse is below 100 % in 1 of the 160 rows of all models, which are listed below." in compared.item.about
+    assert compared.details[-1].rows == (("TransNAR", "as trained", "1", "14", "graham_scan", "75.0"),)
 
 
 def test_unseen_algorithms_are_those_without_a_decoder(tmp_path: Path) -> None:
@@ -222,27 +206,11 @@ def test_a_gain_is_more_than_two_standard_errors() -> None:
     assert (str(Gain(-0.04, 1.0, 10)), Gain(1.0, 0.5, 1).interval) == ("-0.0", "")
 
 
-@pytest.mark.parametrize(
-    ("transnar", "spread", "says"),
-    [
-        (0.52, 0.0, "reproduced"),
-        (0.45, 0.0, "differs: it is above all our intervals"),
-        (0.45, 0.2, "shown: neither reached nor excluded"),
-    ],
-)
-def test_the_gain_of_the_summary_is_reached_excluded_or_neither(
-    transnar: float, spread: float, says: str, tmp_path: Path
-) -> None:
-    write(tmp_path, "transformer", 0.4)
-    write(tmp_path, "transnar", {"": transnar, "bfs": transnar + spread, "dfs": transnar - spread})
-    assert verdicts("claims", tmp_path)["Gain in CLRS score, points of the mean over algorithms"].startswith(says)
-
-
 def test_models_that_were_trained_differently_are_not_compared(tmp_path: Path) -> None:
     for name in ("transformer", "transnar", "transnar_shuffled", "transformer_deep"):
         write(tmp_path, name, 0.9 if name == "transnar" else 0.4, **({"steps": 7} if name == "transformer" else {}))
     found = verdicts("grid", tmp_path)
-    assert found[CLAIM] == "too small to compare: they were trained with different steps"
+    assert found[CLAIM] == "not comparable: they were trained with different steps"
     assert verdicts("controls", tmp_path)["TransNAR above TransNAR with shuffled states, CLRS, n = 10"].startswith(
         "shown: a gain"
     )
@@ -259,7 +227,7 @@ def test_models_that_looked_at_different_trainings_of_a_reasoner_are_not_compare
         write(tmp_path, name, 0.9 if name == "transnar" else 0.4)
     look_at(tmp_path, "transnar", "trained", "together-1")
     look_at(tmp_path, "transnar_shuffled", "trained", "together-2")
-    assert verdicts("controls", tmp_path)[label] == "too small to compare: they were trained with different reasoner"
+    assert verdicts("controls", tmp_path)[label] == "not comparable: they were trained with different reasoner"
     look_at(tmp_path, "transnar_shuffled", "trained", "together-1")
     assert verdicts("controls", tmp_path)[label].startswith("shown: a gain")
     (tmp_path / "transnar" / "reasoners.json").write_text(
@@ -279,6 +247,23 @@ def test_it_is_said_how_long_models_were_trained_and_what_is_below_the_floor(tmp
     assert "At n = 10, 12, 14, 16 both TransNAR and Transformer are below the best constant answer" in about
     write(tmp_path, "transnar", 0.5)
     assert "below the best constant answer on" not in transnar_table("transnar-grid", tmp_path).item.about
+
+
+def test_gains_are_shown_by_seed_where_both_have_several(tmp_path: Path) -> None:
+    for name in ("transformer", "transnar", "transformer_deep"):
+        write(tmp_path, name, 0.5)
+    path = tmp_path / "transnar" / "transnar.json"
+    about = json.loads(path.read_text())
+    first, second = about["metrics"]["scores"]["models"]["as trained"]
+    better = {n: [{**row, "clrs": row["clrs"] + 0.1} for row in some] for n, some in second["by_size"].items()}
+    about["metrics"]["scores"]["models"]["as trained"] = [first, {**second, "by_size": better}]
+    path.write_text(json.dumps(about))
+    grid, controls = (
+        {line.label: line.ours for line in transnar_table(f"transnar-{item}", tmp_path).lines}
+        for item in ("grid", "controls")
+    )
+    assert grid["TransNAR above the Transformer, CLRS, n = 10"] == "+5.0 (+0.0 and +10.0)"
+    assert controls["TransNAR above a Transformer with as many parameters, CLRS, n = 10"] == "+5.0"
 
 
 def test_a_student_is_compared_with_the_seed_that_taught_it(tmp_path: Path) -> None:
@@ -376,8 +361,9 @@ def test_answers_at_positions_closer_than_in_training_are_not_judged(tmp_path: P
         about = json.loads(path.read_text())
         del about["metrics"]["scores"]["positions"]
         path.write_text(json.dumps(about))
-    closer = "too small to compare: asked with positions closer together than in training"
+    closer = "not comparable: asked at positions closer together than in training: TransNAR"
     assert verdicts("grid", tmp_path)[label] == closer
     assert Results(tmp_path).asked_closer("transnar", "transformer", "transformer_counted_positions") == ["transnar"]
-    assert "these models are to be trained and asked again" in Results(tmp_path).how_trained(["transnar"])
-    assert "asked again" not in Results(tmp_path).how_trained(["transformer", "transformer_counted_positions"])
+    said = Results(tmp_path).how_trained(["transnar", "transformer", "transformer_counted_positions"])
+    assert "Scores of TransNAR are of positions that lie up to four times as close together" in said
+    assert "to be repeated" not in Results(tmp_path).how_trained(["transformer", "transformer_counted_positions"])

@@ -20,7 +20,7 @@ QUICK = (
     "QUICK: a few small networks, trained briefly on small graphs. This shows that everything runs; it is not the "
     "paper's budget, and says nothing about the paper. For that: --preset full, on an accelerator."
 )
-COLOURS = {"reproduced": "green", "differs": "yellow", "cannot": "magenta", "never": "dim", "too": "dim"}
+COLOURS = {"reproduced": "green", "differs": "yellow", "cannot": "magenta", "never": "dim", "too": "dim", "not": "dim"}
 
 
 def answer(

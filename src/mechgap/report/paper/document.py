@@ -35,6 +35,9 @@ after the last step. Intervals are 95 % bootstrap intervals of the mean. Verdict
 - **cannot be as printed**: whatever is trained.
 - **never run**: there is no result yet, or the measurement is missing.
 - **shown**: the paper draws or asks, and prints no number to compare with.
+- **too small to compare**: our settings are not the paper's, or training ended too early.
+- **not comparable**: two models of ours were trained or asked in different ways; a difference says nothing.
+- **data not available**: the paper's data is not here.
 """
 ALTA = """\
 Learnability of parity and SCAN, `mechgap paper alta-table2` and so on. How it is done is in
@@ -45,7 +48,8 @@ A text model with and without a reasoner on ten algorithms, `mechgap paper trans
 `mechgap transnar train --preset h200`. What is trained, on what, and what the paper leaves open is in
 [transnar.md](transnar.md). No score is shown without what the best constant answer gets on the same questions.
 Here a difference is reproduced where it exceeds two standard errors over algorithms; intervals are those of Student's
-t over algorithms, and a little wider.
+t over algorithms, and a little wider. Graham scan and Jarvis' march have the same answers: they count as one
+algorithm, with the mean of both, before any mean over algorithms or its error is taken.
 """
 SECTIONS = {"Tables": "table", "Figures": "figure"}
 LINE_HEADER = ("", "paper", "ours", "95 % interval", "networks", "after the last step", "verdict")

@@ -9,25 +9,47 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from mechgap.report.paper.verdicts import PERCENT, Details
+from mechgap.report.paper.verdicts import PERCENT
+from mechgap.training.checkpoint import read_json
 from mechgap.training.transnar.evaluation import AS_TRAINED, POSITIONS
-from mechgap.training.transnar.study import COMPILED, Study, read_study
+from mechgap.training.transnar.result import CONFIG, METRICS
+from mechgap.training.transnar.study import COMPILED, STUDY, Study, notes_of, read_study
 from mechgap.training.transnar.summary import read_reasoners, read_summary
 
-FOLDER = "transnar"
+FOLDER, DEMONSTRATION = "transnar", "transnar-demo"
 STUDIES = {"quick": "quick", "full": "h200"}
 MEAN = "mean"
+MAIN = ("transnar", "transformer")
 ERRORS = 2  # standard errors that a gain must exceed
 SAME = ("algorithms", "sizes", "width", "layers", "hidden", "samples")  # settings that make results comparable
 ALIKE = ("steps", "epochs", "tokens", "learning_rate", "schedule", "precision")  # of models that are compared
 LEVEL = 0.95
 LEARNED = 70  # percent, from which the paper's panel on sizes of training begins
+TWINS = ("graham_scan", "jarvis_march")  # have the same answers
+WITHOUT_GAIN = ("binary_search", "minimum")  # in the paper
 ALONE = "the trained reasoner alone"
 CLOSER = (
-    "Models with randomised positions were asked here with positions that lie up to four times as close together as "
-    "those that they were trained with, short questions most; counted positions are not concerned. Positions are drawn "
-    "as in training now, and these models are to be trained and asked again."
+    "Scores of {names} are of positions that lie up to four times as close together as those of training, in short "
+    "questions most: no verdict compares them with others, and training and questions are to be repeated."
 )
+
+# Item -> the models that it needs.
+NEEDED = {
+    "grid": (
+        *("transformer", "transnar", "transformer_counted_positions", "transnar_counted_positions"),
+        "transnar_shuffled",
+    ),
+    "controls": (
+        *("transformer", "transformer_deep", "transnar", "transnar_shuffled"),
+        *("transnar_first", "transnar_last", "transnar_every_second"),
+    ),
+    "claims": ("transformer", "transnar"),
+    "compiled": ("transnar_eight", "transnar_compiled"),
+    "unseen": ("transformer", "transnar", "transnar_unseen"),
+    "distillation": ("transformer", "transnar", "student", "student_of_right_answers"),
+    "growing": ("transformer", "transnar"),
+    "reasoners": (),
+}
 
 
 @dataclass(frozen=True)
@@ -59,10 +81,10 @@ class Gain:
     @property
     def interval(self) -> str:
         """The ends; nothing where there is one algorithm."""
-        return " to ".join(map(_points, self.ends)) if self.count > 1 else ""
+        return " to ".join(map(points, self.ends)) if self.count > 1 else ""
 
     def __str__(self) -> str:
-        return _points(self.mean)
+        return points(self.mean)
 
 
 class Results:
@@ -71,6 +93,7 @@ class Results:
     def __init__(self, folder: str | Path) -> None:
         self.models = read_summary(Path(folder) / FOLDER)
         self.reasoners = read_reasoners(Path(folder) / FOLDER)
+        self.demonstration = _read_demonstration(Path(folder) / DEMONSTRATION)
 
     def has(self, *names: str) -> bool:
         """Whether all of these were trained and asked."""
@@ -106,10 +129,26 @@ class Results:
         of_other: slice = slice(None),
     ) -> Gain:
         """How much better the first one is, over the algorithms that both know; than some seeds of the other one."""
-        mine, theirs = self.table(name, n, key), self.table(other, n, key, seeds=of_other)
-        apart = np.array([mine[a] - theirs[a] for a in names or mine if a in theirs])
+        apart = np.array(list(self._apart(name, other, n, key, names, (slice(None), of_other)).values()))
         error = float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else np.inf
         return Gain(float(apart.mean()), error, len(apart))
+
+    def gains_by_seed(
+        self, name: str, other: str, n: int, key: str = "clrs", names: Iterable[str] | None = None
+    ) -> list[float]:
+        """The same of the first seed of each, of the second, and so on; none where one has more than the other."""
+        counts = {len(self.models[one]["metrics"]["scores"]["models"][AS_TRAINED]) for one in (name, other)}
+        if len(counts) > 1:
+            return []
+        seeds = [slice(i, i + 1) for i in range(counts.pop())]
+        apart = [self._apart(name, other, n, key, names, (seed, seed)) for seed in seeds]
+        return [float(np.mean(list(differences.values()))) for differences in apart]
+
+    def _apart(
+        self, name: str, other: str, n: int, key: str, names: Iterable[str] | None, seeds: tuple[slice, slice]
+    ) -> dict[str, float]:
+        mine, theirs = (self.table(one, n, key, seeds=some) for one, some in zip((name, other), seeds, strict=True))
+        return merged({a: mine[a] - theirs[a] for a in names or mine if a in theirs})
 
     def networks(self, *names: str, of_other: slice = slice(None)) -> str:
         """How many each; of the last one, some."""
@@ -142,7 +181,7 @@ class Results:
 
     def floor(self, name: str, n: int) -> float:
         """The mean over algorithms of what the best constant answers get."""
-        return float(np.mean(list(self.beside(name, n, "exact", "floor").values())))
+        return average(self.beside(name, n, "exact", "floor"))
 
     def how_trained(self, names: Sequence[str]) -> str:
         """How long these models and the reasoner were trained, beside what was planned and what the paper has."""
@@ -166,7 +205,8 @@ class Results:
         device, jax = made.get("device", {}).get("kind", "unknown"), made.get("versions", {}).get("jax", "unknown")
         dates = " and ".join(sorted({self.models[name]["manifest"].get("date", "-") for name in ran}))
         where = f"Device: {device}, jax {jax}, {dates}."
-        closer = f" {CLOSER}" if self.asked_closer(*ran) else ""
+        names = " and of ".join(map(model_name, self.asked_closer(*ran)))
+        closer = f" {CLOSER.format(names=names)}" if names else ""
         return f"{said}; the paper has {paper.epochs} epochs over {learned} of them. {where}{closer}"
 
     def learned(self, name: str, other: str) -> str:
@@ -174,7 +214,7 @@ class Results:
         sizes = [n for n in self.sizes(name) if n in self.models[name]["config"]["sizes"]]
         said = []
         for n in sizes:
-            mine, theirs = (float(np.mean(list(self.table(one, n).values()))) for one in (name, other))
+            mine, theirs = (average(self.table(one, n)) for one in (name, other))
             scores = f"{model_name(name)} has {mine:.1f} and {model_name(other)} {theirs:.1f} %"
             said.append(f"At n = {n}, a size of training, {scores} (best constant answers {self.floor(name, n):.1f})")
             if max(mine, theirs) < LEARNED:
@@ -189,7 +229,7 @@ class Results:
         sizes = [
             str(n)
             for n in self.sizes(name)
-            if max(np.mean(list(self.table(one, n).values())) for one in (name, other)) < self.floor(name, n)
+            if max(average(self.table(one, n)) for one in (name, other)) < self.floor(name, n)
         ]
         if not sizes:
             return ""
@@ -198,68 +238,6 @@ class Results:
             f"answer on average: there a difference between them says little, and no difference does not say that the "
             f"paper is wrong, but that nothing shows after this training."
         )
-
-
-def overview(results: Results, models: Sequence[str], every_way: bool = False) -> Details:
-    """Means over algorithms, and what they are to be held against."""
-    rows: list[tuple[str, ...]] = []
-    sizes = results.sizes(models[0]) if models else []
-    for name in models:
-        about = results.models[name]
-        for asked in about["metrics"]["scores"]["models"] if every_way else (AS_TRAINED,):
-            cells = [_cell(*(results.table(name, n, key, asked) for key in ("shape", "parse", "clrs"))) for n in sizes]
-            parameters = f"{about['manifest']['parameters'] / 1e6:.1f} M"
-            train = np.mean(about["manifest"]["times"]["train_s"])
-            answer = min(run["seconds"] for run in about["metrics"]["scores"]["models"][asked])
-            times = f"{train:.0f}", f"{answer:.1f}"
-            count = len(about["metrics"]["scores"]["models"][asked])
-            counts = (str(count), parameters, str(about["manifest"]["steps"]), *times)
-            rows.append((model_name(name), asked, *counts, *cells))
-    for who, words in (("reasoner", ALONE), ("exact", "the algorithm itself")):
-        having = [name for name in models if results.beside(name, sizes[0], who)]
-        if having:
-            tables = [[results.beside(having[0], n, who, key) for key in ("shape", "parse", "clrs")] for n in sizes]
-            took = results.models[having[0]]["metrics"]["scores"][who]["seconds"]
-            rows.append((words, "", "", "", "", "", f"{took:.1f}", *(_cell(*t) for t in tables)))
-    if models:
-        floors = [results.floor(models[0], n) for n in sizes]
-        rows.append(("best constant answer", "", "", "", "", "", "", *(f"{floor:.1f}" for floor in floors)))
-    times = ("s to train", "s to answer")
-    header = ("model", "asked", "networks", "parameters", "steps", *times, *(f"n = {n}" for n in sizes))
-    title = "Means over algorithms in percent: shape / parse / CLRS ± its standard error"
-    note = (
-        "Times are of one seed, on a device that other trainings share; those to answer are for all questions at all "
-        "sizes, of the fastest seed: where there is one seed, compiling is among them, as it is for the reasoner."
-    )
-    return Details(title, header, tuple(rows), note if rows else "")
-
-
-def by_algorithm(
-    results: Results, models: Sequence[str], names: Sequence[str] | None = None, alone_is: str = ALONE
-) -> Iterable[Details]:
-    """CLRS scores of every algorithm at every size, with shape and floor beside them."""
-    for n in results.sizes(models[0]) if models else ():
-        tables = {name: (results.table(name, n), results.table(name, n, "shape")) for name in models}
-        floors = results.beside(models[0], n, "exact", "floor")
-        alone = next((found for name in models if (found := results.beside(name, n, "reasoner"))), {})
-        rows = tuple(
-            (
-                algorithm,
-                *(f"{clrs[algorithm]:.1f} ({shape[algorithm]:.0f})" for clrs, shape in tables.values()),
-                f"{alone[algorithm]:.1f}" if algorithm in alone else "",
-                f"{floors[algorithm]:.1f}",
-            )
-            for algorithm in names or floors
-        )
-        header = ("algorithm", *map(model_name, models), alone_is, "best constant answer")
-        yield Details(f"CLRS score (shape) in percent at n = {n}", header, rows)
-
-
-def _cell(shape: Mapping[str, float], parse: Mapping[str, float], clrs: Mapping[str, float]) -> str:
-    means = [np.mean(list(x.values())) for x in (shape, parse, clrs)]
-    values = np.array(list(clrs.values()))
-    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    return f"{means[0]:.1f} / {means[1]:.1f} / {means[2]:.1f} ± {error:.1f}"
 
 
 def means(runs: Sequence[Sequence[Mapping[str, Any]]], key: str) -> dict[str, float]:
@@ -271,7 +249,30 @@ def means(runs: Sequence[Sequence[Mapping[str, Any]]], key: str) -> dict[str, fl
     return {name: float(np.mean(values)) for name, values in found.items()}
 
 
-def _points(x: float) -> str:
+def _read_demonstration(place: Path) -> dict[str, dict[str, Any]]:
+    """Model -> its settings and metrics, of the small ones that come along; nothing where they are not."""
+    notes = notes_of(place) if any(place.glob(STUDY.format("*"))) else {}
+    files = {"config": CONFIG, "metrics": METRICS}
+    return {
+        name: {key: read_json(place / note["place"] / file) for key, file in files.items()}
+        for name, note in notes.items()
+    }
+
+
+def merged(scores: Mapping[str, float]) -> dict[str, float]:
+    """Algorithm -> score, with those that have the same answers as one: counted twice, they would narrow intervals."""
+    if not all(name in scores for name in TWINS):
+        return dict(scores)
+    others = {name: score for name, score in scores.items() if name not in TWINS}
+    return {" with ".join(TWINS): float(np.mean([scores[name] for name in TWINS])), **others}
+
+
+def average(scores: Mapping[str, float]) -> float:
+    """The mean over algorithms, of which those that have the same answers count as one."""
+    return float(np.mean(list(merged(scores).values())))
+
+
+def points(x: float) -> str:
     return f"{x:+.1f}"  # also -0.0: on which side of nothing it is
 
 

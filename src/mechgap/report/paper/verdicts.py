@@ -7,6 +7,7 @@ differs: WHY          otherwise
 cannot be as printed  whatever is trained
 never run             there is no result, or it lacks what is needed
 too small to compare  the settings are not the paper's (the quick preset); fewer seeds are no hindrance
+not comparable: WHY   two models of ours were trained or asked in different ways
 """
 
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from mechgap.report.paper.results import Result, Sample
 
 REPRODUCED, DIFFERS, IMPOSSIBLE = "reproduced", "differs", "cannot be as printed"
 NEVER, SMALL, SHOWN = "never run", "too small to compare", "shown"
+UNLIKE = "not comparable"
 NO_REASON = "no reason found yet"
 DEVIATIONS = 2
 PERCENT = 100.0
