@@ -48,7 +48,7 @@ Here a difference is reproduced where it exceeds two standard errors over algori
 t over algorithms, and a little wider.
 """
 SECTIONS = {"Tables": "table", "Figures": "figure"}
-LINE_HEADER = ("", "paper", "ours", "95 % interval", "networks", "after the last step", "verdict")
+LINE_HEADER = ("", "paper", "ours", "95 % interval", "networks", "texts", "after the last step", "verdict")
 
 
 def write_document(folder: str | Path, out: str | Path) -> None:
@@ -84,7 +84,7 @@ def table(header: Sequence[str], cells: Iterable[Sequence[str]]) -> str:
 
 def line_cells(line: Line) -> tuple[str, ...]:
     """A line in the order of `LINE_HEADER`."""
-    return line.label, line.paper, line.ours, line.interval, line.networks, line.last, line.verdict
+    return line.label, line.paper, line.ours, line.interval, line.networks, line.texts, line.last, line.verdict
 
 
 def heading(item: Item) -> str:
