@@ -1,4 +1,4 @@
-"""All trainings on sequences in one table, and how simple the programs are that they could have learned (ALTA 4.1)."""
+"""All trainings on sequences in one table."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -64,27 +64,6 @@ def how_training_went(result: SequenceResult) -> str:
     return f"{manifest['steps']}{planned} steps{other}"
 
 
-def simplicity_table(labels: Mapping[str, str], found: Mapping[str, Any]) -> Details:
-    """How simple programs are.
-
-    Args:
-        labels: program -> what the paper calls it.
-        found: program -> its `Generalisation`, as a mapping.
-    """
-    header = ("program", "rules", "minimal rules", "layers", "variable combinations")
-    rows = [
-        (
-            label,
-            "" if known["rules"] is None else str(known["rules"]),
-            str(known["kept"]),
-            str(known["layers"]),
-            _scale(known["combinations"]),
-        )
-        for label, known in ((labels[name], found[name]) for name in labels if name in found)
-    ]
-    return Details("How simple the programs are", header, tuple(rows))
-
-
 def _study_rows(result: SequenceResult) -> list[tuple[str, ...]]:
     metrics, manifest, name = result.metrics, result.manifest, result.folder.name
     slices = [next((part for part in metrics[0] if part.startswith(begin)), "") for begin in SLICES]
@@ -132,8 +111,3 @@ def _measured_on(measured: Mapping[str, Any], gap: Mapping[str, Any]) -> str:
     if measured["version"] < VERSION:
         return "64 texts at most: the old way"
     return f"{measured['texts']} texts of {measured['length']} bits, mark: {gap['mark']}"
-
-
-def _scale(number: int) -> str:
-    """A number that can be read: powers of ten where it is large."""
-    return str(number) if number < 10**6 else f"10^{len(str(number)) - 1}"

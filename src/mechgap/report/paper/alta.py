@@ -21,10 +21,10 @@ from mechgap.programs import program
 from mechgap.programs.tasks import PARITY_TESTS, task_of
 from mechgap.report.alta_minimal import generalisation, read_minimal
 from mechgap.report.alta_shares import OVER_TEXTS, tested_on
+from mechgap.report.alta_simplicity import simplicity_table
 from mechgap.report.alta_summary import (
     finished,
     how_training_went,
-    simplicity_table,
     study_table,
 )
 from mechgap.report.paper.alta_rows import has_data, planned_studies, row_lines
