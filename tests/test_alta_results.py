@@ -5,17 +5,21 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from mechgap.cli import app
+from mechgap.faithfulness import sequence_study
 from mechgap.faithfulness.sequence_presets import sequence_studies
 from mechgap.faithfulness.sequence_result import read_result
 from mechgap.faithfulness.sequence_study import run_sequence_study, why_kept
 from mechgap.report.alta_shares import share_interval, texts_in
 from mechgap.report.paper.alta import alta_table
 from mechgap.report.paper.document import document
+from mechgap.report.paper.verdicts import Line
 from mechgap.training.checkpoint import write_json
+from mechgap.training.many import Trained
 from sequence_folders import gap, write_result
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -142,3 +146,94 @@ def test_what_is_not_here_cannot_be_counted(tmp_path: Path, monkeypatch: pytest.
     write_result(tmp_path, "scan_mcd1_2", [(0.11,)])
     (line,) = (line for line in alta_table("alta-table5", tmp_path).lines if line.ours)
     assert (line.ours, line.interval, line.texts) == ("11.0", "", "")
+
+
+# What is said in words
+
+PARITY = {
+    "sum": lambda text: text.count("1") % 2 if text.count("1") <= 20 else 0,
+    "sequential": lambda text: text.count("1") % 2,
+    "short": lambda text: text.count("1") % 2 if len(text) <= 20 else 0,
+    "nothing": lambda text: 0,
+}
+CLAIMED = (
+    *("More than 20 ones", "Longer than 20", "Like Sum + Modulo, by ones", "Like Sum + Modulo, by length"),
+    *("Longer texts, above chance", "Longer texts with at most 20 ones", "Right answers near 0 and 1 in turn"),
+    "One answer for all",
+)
+VERDICTS = {
+    "sum": dict.fromkeys(CLAIMED, "reproduced"),
+    "sequential": dict(
+        zip(CLAIMED, ("differs", *["reproduced"] * 3, "differs", "reproduced", *["differs"] * 2), strict=True)
+    ),
+    "short": dict(zip(CLAIMED, ("reproduced", *["differs"] * 5, *["reproduced"] * 2), strict=True)),
+    "nothing": dict.fromkeys(CLAIMED, "shown"),
+}
+
+
+def write_answers(folder: Path, name: str, answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result of a network that answers so, trained as the paper says."""
+
+    def train(study: Any, task: Any, texts: list[str], options: Any) -> tuple:
+        trained = Trained(None, study.recipe.steps, np.zeros((1, 1)), 0.1, "all steps")
+        return trained, np.array([[answer(text) for text in texts]]), gap()["seeds"], {"training data": [1.0]}
+
+    monkeypatch.setattr(sequence_study, "_end_to_end", train)
+    run_sequence_study(sequence_studies("full")[name], folder / "alta" / name, quiet=True)
+
+
+def claimed(folder: Path) -> dict[str, Line]:
+    """What is claimed -> the line on relative_40."""
+    lines = [line for n in (5, 10, 11) for line in alta_table(f"alta-figure{n}", folder).lines]
+    assert {line.verdict for line in lines if not line.label.endswith("relative_40")} == {"never run"}
+    return {line.label.partition(":")[0]: line for line in lines if line.label.endswith("relative_40")}
+
+
+@pytest.mark.parametrize("network", PARITY)
+def test_claims_are_judged_by_their_rules(network: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks that answer like a program are known by it."""
+    write_answers(tmp_path, "relative_40", PARITY[network], monkeypatch)
+    found = claimed(tmp_path)
+    assert {name: line.verdict.partition(":")[0] for name, line in found.items()} == VERDICTS[network]
+    if network == "sum":
+        assert found["Longer texts with at most 20 ones"].ours == "100.0"
+        assert found["One answer for all"].ours == "from 21 ones on"
+        assert found["Like Sum + Modulo, by ones"].ours.startswith("100% with 0 ones, the least")
+    if network == "sequential":
+        assert found["One answer for all"].ours == "from 40 ones on", "of one number of ones there is one answer"
+
+
+def test_longer_texts_with_as_many_ones_as_training_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number of its own, and what curves say where a result is older; then every different text counts once."""
+
+    def answer(text: str) -> int:
+        return int(text.count("1") % 2 == (len(text) < 30))
+
+    write_answers(tmp_path, "relative_40", answer, monkeypatch)
+    path, name = tmp_path / "alta/relative_40/metrics.json", "length > 20, ones <= 20"
+    task = sequence_studies("full")["relative_40"].task
+    longer = [text for text in task.tests["length > 20"] if text.count("1") <= 20]
+    (metrics,) = json.loads(path.read_text())
+    assert metrics[name] == pytest.approx(np.mean([len(text) < 30 for text in longer]))
+    line = claimed(tmp_path)["Longer texts with at most 20 ones"]
+    assert (line.ours, line.texts) == (f"{100 * metrics[name]:.1f}", str(len(longer)))
+    rows = [line.label for line in alta_table("alta-table3", tmp_path).lines if line.ours]
+    assert rows[-1] == f"40 layers, relative, {name}"
+    (row,) = alta_table("alta-gap", tmp_path).details[0].rows
+    assert f"{100 * metrics['length > 20']:.1f}" in row, "the slice of the paper stays what it was"
+    write_json(path, [{slice_: share for slice_, share in metrics.items() if slice_ != name}])
+    line, different = claimed(tmp_path)["Longer texts with at most 20 ones"], set(longer)
+    share = np.mean([len(text) < 30 for text in different])
+    assert (line.ours, line.texts) == (f"{100 * share:.1f}", str(len(different)))
+
+
+def test_what_our_networks_do_beyond_their_training() -> None:
+    lines = {line.label: line for line in alta_table("alta-figure10", RESULTS).lines}
+    line = lines["Longer texts with at most 20 ones: relative_40"]
+    assert float(line.ours) / 100 * int(line.texts) == pytest.approx(1251, abs=1), "texts, of 2006"
+    assert line.verdict.startswith("differs: how long a text is matters, too")
+    lines = {line.label: line for line in alta_table("alta-figure5", RESULTS).lines}
+    assert (
+        lines["Like Sum + Modulo, by length: relative_8_shared"].verdict == "shown: longer texts were drawn otherwise"
+    )
+    assert lines["Longer than 20: relative_8"].verdict == "too small to compare"

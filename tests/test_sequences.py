@@ -878,7 +878,7 @@ def test_a_study_is_written_whole(name: str, tmp_path: Path) -> None:
     study = sequence_studies("quick", changes)[name]
     metrics = run_sequence_study(study, tmp_path / name, quiet=True)
     assert [row["seed"] for row in metrics] == [0, 1]
-    assert {"length <= 3", "length > 3", "ones > 3"} <= set(metrics[0])
+    assert {"length <= 3", "length > 3", "ones > 3", "length > 3, ones <= 3"} <= set(metrics[0])
     written = {path.name for path in (tmp_path / name).iterdir()}
     assert written == {"config.json", "manifest.json", "metrics.json", "curves.json", "gap.json"}
     curves = json.loads((tmp_path / name / "curves.json").read_text())

@@ -3,7 +3,8 @@
 config.json     all settings
 manifest.json   versions, device, date, times, steps, and whether these were all, fewer were enough, or time was up; of
                 parity also which test set it was, see `PARITY_TESTS`
-metrics.json    per seed: the share of right answers on every slice of the test set
+metrics.json    per seed: the share of right answers on every slice of the test set; of parity also on longer texts with
+                no more ones than those of training
 and of parity:
 curves.json     per seed: right answers by length and by number of ones, and the mean prediction by number of ones
 gap.json        how it was measured; per seed and program: its heads beside the nearest of the network, its variables
@@ -38,6 +39,7 @@ from mechgap.faithfulness.sequence_result import (
     Metrics,
     is_result,
     read_result,
+    seen_ones,
 )
 from mechgap.faithfulness.sequences import VERSION, measure_gap
 from mechgap.networks.transformer import Transformer
@@ -168,8 +170,11 @@ def _parity(study: SequenceStudy, task: Task, options: dict[str, Any]) -> tuple[
     right = found == odd  # [seeds, texts]
     at = {text: i for i, text in enumerate(every)}
     slices = {name: [at[text] for text in texts] for name, texts in task.tests.items()}
+    longest = study.train_length
+    crossed = [i for i in slices[f"length > {longest}"] if every[i].count("1") <= longest]
+    shares = slices | {seen_ones(longest): crossed}
     metrics = [
-        {"seed": study.recipe.first_seed + seed, **{name: float(row[ids].mean()) for name, ids in slices.items()}}
+        {"seed": study.recipe.first_seed + seed, **{name: float(row[ids].mean()) for name, ids in shares.items()}}
         | {name: values[seed] for name, values in more.items()}
         for seed, row in enumerate(right)
     ]

@@ -27,6 +27,7 @@ from mechgap.report.alta_summary import (
     how_training_went,
     study_table,
 )
+from mechgap.report.paper.alta_claims import claim_lines
 from mechgap.report.paper.alta_rows import has_data, planned_studies, row_lines
 from mechgap.report.paper.catalogue import Item
 from mechgap.report.paper.lines import Comparison
@@ -110,7 +111,7 @@ def alta_table(name: str, folder: str | Path) -> Comparison:
     results = {name: read_result(place / name) for name in names}
     minimal = read_minimal(place / MINIMAL) if {"minimal", "simplicity"} & entry.keys() else {}
     lines = [line for row in _rows(entry) for line in row_lines(row, results.get(row["study"]))]
-    lines += _minimal_lines(entry.get("minimal", ()), minimal)
+    lines += [*_minimal_lines(entry.get("minimal", ()), minimal), *claim_lines(entry.get("claims", {}), results)]
     run = {name: result for name, result in results.items() if everything or name in wanted}
     details = [table for table in _details(entry, results, run, minimal) if table.rows]
     if not lines and not details:
@@ -250,7 +251,8 @@ def _minimal(name: str, say: Say) -> dict[str, Any]:
 
 
 def _studies(entry: Mapping[str, Any]) -> list[str]:
-    return [row["study"] for row in _rows(entry)] + list(entry.get("curves", {}).get("studies", ()))
+    drawn = [study for part in ("curves", "claims") for study in entry.get(part, {}).get("studies", ())]
+    return list(dict.fromkeys([*(row["study"] for row in _rows(entry)), *drawn]))
 
 
 def _entry(name: str) -> Mapping[str, Any]:
