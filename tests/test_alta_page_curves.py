@@ -83,6 +83,9 @@ def test_a_folder_of_folders_gives_all_of_them_in_order(tmp_path: Path) -> None:
     found = [folder.name for folder in trainings([tmp_path])]
     assert found == ["parity_sequential_relative", "relative_8", "relative_40", "absolute_8"]
     assert trainings([tmp_path / "relative_8"]) == [tmp_path / "relative_8"]
+    (tmp_path / "relative_8/manifest.json").rename(tmp_path / "moved.json")
+    assert "relative_8" not in [folder.name for folder in trainings([tmp_path])], "written in part, it is none yet"
+    (tmp_path / "moved.json").rename(tmp_path / "relative_8/manifest.json")
     (tmp_path / "graphs").mkdir()
     assert trainings([tmp_path / "graphs"]) == []
     with pytest.raises(ValueError, match=r"graphs holds no curves.json, .*Write one page for each"):

@@ -13,7 +13,7 @@ from mechgap.cli import app
 from mechgap.faithfulness import sequence_study
 from mechgap.faithfulness.sequence_presets import sequence_studies
 from mechgap.faithfulness.sequence_result import read_result
-from mechgap.faithfulness.sequence_study import run_sequence_study, why_kept
+from mechgap.faithfulness.sequence_study import run_missing, run_sequence_study, why_kept
 from mechgap.report.alta_shares import share_interval, texts_in
 from mechgap.report.paper.alta import alta_table
 from mechgap.report.paper.document import document
@@ -100,6 +100,10 @@ def test_what_is_damaged_is_not_trained_over(tmp_path: Path) -> None:
     for begin in (why_kept, run_sequence_study):
         with pytest.raises(ValueError, match=r"relative_8 holds no whole result .*metrics.json.*Delete it"):
             begin(study, folder)  # type: ignore[operator]
+    first = sequence_studies("quick")["absolute_8"]
+    with pytest.raises(ValueError, match="relative_8 holds no whole result"):
+        run_missing([first, study], tmp_path / "alta", tmp_path / "runs", print)
+    assert not (tmp_path / "alta/absolute_8").exists(), "nothing is trained before that is said"
     assert json.loads((folder / "manifest.json").read_text())["date"] == "2026-01-02"
 
 

@@ -113,7 +113,10 @@ def run_missing(
     stop_after: float | None = None,
 ) -> None:
     """Run those studies whose folder in a place does not hold them, or more; see `run_sequence_study`."""
-    for study in studies:
+    wanted = list(studies)
+    for study in wanted:
+        why_kept(study, place / study.name)  # what is damaged is said before anything is trained
+    for study in wanted:
         kept = why_kept(study, place / study.name)
         recipe = study.recipe
         say(f"{study.name}: {kept or f'{recipe.seeds} network(s), up to {recipe.steps} steps'}")

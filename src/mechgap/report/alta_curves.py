@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mechgap.faithfulness.sequence_presets import KINDS, sequence_studies
-from mechgap.faithfulness.sequence_result import CONFIG, CURVES, SCAN, Curve, SequenceResult, read_result
+from mechgap.faithfulness.sequence_result import CONFIG, CURVES, SCAN, Curve, SequenceResult, is_result, read_result
 from mechgap.report.alta_summary import study_table
 from mechgap.report.page import render_page, script_json
 from mechgap.storage import check_folder, write_text
@@ -62,7 +62,8 @@ def trainings(places: Sequence[Path]) -> list[Path]:
                 f"{place} is a training on SCAN, which has no curves. Its numbers: mechgap alta summary, or "
                 f"mechgap paper alta-table5."
             )
-    inside = [sorted(filter(_is_on_parity, place.glob("*")), key=rank) for place in places]
+    whole = [[inner for inner in place.glob("*") if is_result(inner) and _is_on_parity(inner)] for place in places]
+    inside = [sorted(folders, key=rank) for folders in whole]
     found = [[place] if _is_on_parity(place) else more for place, more in zip(places, inside, strict=True)]
     without = [place for place, folders in zip(places, found, strict=True) if not folders]
     if without and any(found):
