@@ -15,6 +15,7 @@ from mechgap.faithfulness.sequence_presets import sequence_studies
 from mechgap.faithfulness.sequence_result import read_result
 from mechgap.faithfulness.sequence_study import run_missing, run_sequence_study, why_kept
 from mechgap.report.alta_shares import share_interval, texts_in
+from mechgap.report.paper import alta
 from mechgap.report.paper.alta import alta_table
 from mechgap.report.paper.document import document
 from mechgap.report.paper.verdicts import Line
@@ -229,6 +230,12 @@ def test_longer_texts_with_as_many_ones_as_training_shows(tmp_path: Path, monkey
     line, different = claimed(tmp_path)["Longer texts with at most 20 ones"], set(longer)
     share = np.mean([len(text) < 30 for text in different])
     assert (line.ours, line.texts) == (f"{100 * share:.1f}", str(len(different)))
+
+
+def test_the_page_says_what_one_answer_gets() -> None:
+    longer = sequence_studies("full")["relative_40"].task.tests["length > 20"]
+    for item, texts in (("alta-figure5", longer), ("alta-figure10", [t for t in longer if t.count("1") <= 20])):
+        assert f"{np.mean([t.count('1') % 2 == 0 for t in texts]):.1%}".replace("%", " %") in alta._entry(item)["about"]
 
 
 def test_what_our_networks_do_beyond_their_training() -> None:
