@@ -14,8 +14,7 @@ from mechgap.report.alta_curves import render, trainings, write_curves
 from mechgap.report.paper import alta
 from mechgap.report.paper.alta import run_alta_item
 from mechgap.training.checkpoint import write_json
-
-KINDS = ("right by length", "right by ones", "mean prediction by ones")
+from sequence_folders import curves, write_gap
 
 
 def write_training(folder: Path, name: str, train_length: int = 2, networks: int = 1) -> Path:
@@ -24,10 +23,12 @@ def write_training(folder: Path, name: str, train_length: int = 2, networks: int
     (folder / name).mkdir(parents=True)
     write_json(folder / name / "config.json", asdict(study))
     write_json(folder / name / "manifest.json", {"date": "2026-01-02", "steps": 7, "ended": "all steps"})
-    write_json(folder / name / "metrics.json", [{"seed": i, "length > 2": 0.5} for i in range(networks)])
+    shares = {f"{what} {train_length}": 0.5 for what in ("length <=", "length >", "ones >")}
+    write_json(folder / name / "metrics.json", [{"seed": i, **shares} for i in range(networks)])
     best = {"1": 1.0, "2": 1.0, "3": 0.5, "4": 0.3}
     curve = {length: [share - 0.1 * i for i in range(networks)] for length, share in best.items()}
-    write_json(folder / name / "curves.json", dict.fromkeys(KINDS, curve))
+    write_json(folder / name / "curves.json", curves(curve))
+    write_gap(folder / name, networks)
     return folder / name
 
 
@@ -82,6 +83,9 @@ def test_a_folder_of_folders_gives_all_of_them_in_order(tmp_path: Path) -> None:
     found = [folder.name for folder in trainings([tmp_path])]
     assert found == ["parity_sequential_relative", "relative_8", "relative_40", "absolute_8"]
     assert trainings([tmp_path / "relative_8"]) == [tmp_path / "relative_8"]
+    (tmp_path / "relative_8/manifest.json").rename(tmp_path / "moved.json")
+    assert "relative_8" not in [folder.name for folder in trainings([tmp_path])], "written in part, it is none yet"
+    (tmp_path / "moved.json").rename(tmp_path / "relative_8/manifest.json")
     (tmp_path / "graphs").mkdir()
     assert trainings([tmp_path / "graphs"]) == []
     with pytest.raises(ValueError, match=r"graphs holds no curves.json, .*Write one page for each"):

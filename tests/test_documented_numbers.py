@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mechgap.faithfulness.sequence_study import read_gap
+from mechgap.faithfulness.sequence_result import read_gap
 
 ROOT = Path(__file__).parents[1]
 ALGORITHMS = ("bfs", "bellman_ford")

@@ -17,11 +17,13 @@ from mechgap.cli import app, main
 from mechgap.faithfulness.landscape import save_landscapes
 from mechgap.faithfulness.mechanistic_gap import load_gap
 from mechgap.report.paper import catalogue, find_items, load_items, load_studies, paper_table, run_item, runs
+from mechgap.report.paper.alta import alta_items
 from mechgap.report.paper.catalogue import paper_numbers
 from mechgap.report.paper.correlations import implied_by_all, implied_ranges
 from mechgap.report.paper.document import document
 from mechgap.report.paper.lines import Comparison
 from mechgap.report.paper.runs import why_kept
+from mechgap.report.paper.transnar import transnar_items
 from mechgap.training import TrainConfig
 from mechgap.training.checkpoint import write_json
 from result_folders import make_landscapes, write_folder
@@ -440,6 +442,16 @@ def test_the_list_says_how_everything_stands(tmp_path: Path) -> None:
     ]
     assert found["table17"][4:7] == ["-", "-", "never run"]
     assert set(ITEMS) <= set(found)
+
+
+def test_the_list_can_be_read_in_a_narrow_terminal(tmp_path: Path) -> None:
+    done = runner.invoke(app, ["paper", "list", "--folder", str(tmp_path)], env={"COLUMNS": "80"})
+    lines = done.output.splitlines()
+    assert max(map(len, lines)) <= 80
+    cells = [[cell.strip() for cell in line.split("│")] for line in lines if "│" in line]
+    names = [*ITEMS, *alta_items(), *transnar_items()]
+    assert [row[1] for row in cells if row[1]] == names  # whole, in a line each
+    assert "…" not in done.output
 
 
 def test_an_unknown_item_names_the_nearest(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:

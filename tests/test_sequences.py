@@ -4,7 +4,7 @@ import json
 import random
 import re
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -84,6 +84,7 @@ from mechgap.training.sequences.rules import RULES
 from mechgap.training.sequences.scan import WRITINGS, Commands, ScanSize, action_logits, scan_right, train_scan
 from mechgap.training.sequences.supervise import MlpSize, supervise, vector_accuracy, with_mlp
 from mechgap.training.sequences.traces import trace_vectors
+from sequence_folders import curves, gap, write_result
 
 RESULTS = Path(__file__).parents[1] / "results"
 TINY = {"width": 32, "hidden": 64, "heads": 2, "head_width": 16, "train_length": 3, "test_length": 6}
@@ -928,7 +929,7 @@ def test_a_study_is_written_whole(name: str, tmp_path: Path) -> None:
     study = sequence_studies("quick", changes)[name]
     metrics = run_sequence_study(study, tmp_path / name, quiet=True)
     assert [row["seed"] for row in metrics] == [0, 1]
-    assert {"length <= 3", "length > 3", "ones > 3"} <= set(metrics[0])
+    assert {"length <= 3", "length > 3", "ones > 3", "length > 3, ones <= 3"} <= set(metrics[0])
     written = {path.name for path in (tmp_path / name).iterdir()}
     assert written == {"config.json", "manifest.json", "metrics.json", "curves.json", "gap.json", NETWORKS}
     again, networks, seeds = load_sequence_networks(tmp_path / name)
@@ -988,7 +989,9 @@ def test_a_study_without_its_data_leaves_nothing(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("name", ["parity_sequential_relative", "scan_2"])
 def test_a_result_that_is_written_in_part_is_none(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kill while a folder is written anew leaves it without a manifest: not the old one with new numbers."""
-    made = (Trained(None, 2, np.zeros((1, 1)), 0.1, "enough"), [{"seed": 0, "test": 0.5}], {})
+    shares = dict.fromkeys(("test", "length <= 6", "length > 6", "ones > 6"), 0.5)
+    files = {} if name == "scan_2" else {"curves.json": curves({"6": [0.5]}), "gap.json": gap()}
+    made = (Trained(None, 2, np.zeros((1, 1)), 0.1, "enough"), [{"seed": 0, **shares}], files)
     monkeypatch.setattr(sequence_study, "_scan", lambda *given: made)
     monkeypatch.setattr(sequence_study, "_parity", lambda *given: made)
     study = sequence_studies("quick")[name]
@@ -1159,22 +1162,6 @@ def test_items_need_studies_that_exist() -> None:
     assert printed_numbers("scan_divergence_2") == []
 
 
-def write_result(folder: Path, name: str, shares: list[tuple[float, ...]], ended: str = "all steps") -> None:
-    study = sequence_studies("full", {"enough": 1.0} if ended == "enough" else {})[name]
-    (folder / "alta" / name).mkdir(parents=True)
-    slices = ("test",) if study.kind == "scan" else study.task.tests
-    rows = [dict(zip(("seed", *slices), (i, *s), strict=True)) for i, s in enumerate(shares)]
-    write_json(folder / "alta" / name / "metrics.json", rows)
-    write_json(folder / "alta" / name / "config.json", asdict(study))
-    steps = study.recipe.steps if ended == "all steps" else 7
-    manifest = {"date": "2026-01-02", "steps": steps, "ended": ended, "tests": PARITY_TESTS}
-    write_json(folder / "alta" / name / "manifest.json", manifest)
-    if study.kind == "scan":
-        return
-    kinds = ("right by length", "right by ones", "mean prediction by ones")
-    write_json(folder / "alta" / name / "curves.json", {kind: {"19": [1.0], "20": [0.5]} for kind in kinds})
-
-
 def test_results_stand_beside_the_printed_ones(tmp_path: Path) -> None:
     write_result(tmp_path, "parity_sequential_absolute", [(1.0, 0.5, 0.44), (1.0, 0.52, 0.44)])
     found = alta_table("alta-table2", tmp_path)
@@ -1317,7 +1304,10 @@ def test_the_table_of_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert grid.header[-7:] == ("2", "6", "16", "32", "64", "128", "256")
     cells = {row[:4]: row[4:] for row in grid.rows}
     assert cells["length", "shared", "relative", "paper"] == ("11", "10", "9", "7", "7", "7", "5")
-    assert cells["length", "shared", "relative", "ours"] == ("never run", "12.0 ± 1.4", *["never run"] * 5)
+    assert cells["length", "shared", "relative", "ours"] == (
+        *("never run", "12.0 ± 1.4 (11.0 to 13.0 over networks)"),
+        *["never run"] * 5,
+    )
     assert cells["MCD3", "separate", "absolute", "paper"] == ("4", "5", "2", "3", "1", "–", "–")
     assert cells["MCD3", "separate", "absolute", "ours"] == (*["data not available"] * 5, "–", "–")
     assert ("random (ours)", "shared", "relative", "paper") not in cells
@@ -1413,16 +1403,6 @@ def test_all_trainings_in_one_table(tmp_path: Path) -> None:
         assert whole in narrow, whole
 
 
-@pytest.mark.parametrize(("file", "content"), [("config.json", {}), ("metrics.json", [])])
-def test_a_half_written_result_is_named(file: str, content: Any, tmp_path: Path) -> None:
-    write_result(tmp_path, "scan_2", [(0.1,)])
-    write_json(tmp_path / "alta/scan_2" / file, content)
-    done = CliRunner().invoke(app, ["alta", "summary", "--folder", str(tmp_path)])
-    assert isinstance(done.exception, ValueError)
-    assert "scan_2 holds no whole result" in str(done.exception)
-    assert "Delete it, and train again" in str(done.exception)
-
-
 def test_a_page_of_curves_is_not_about_scan() -> None:
     with pytest.raises(ValueError, match="scan_2 is a training on SCAN, which has no curves"):
         trainings([RESULTS / "alta/scan_2"])
@@ -1430,10 +1410,16 @@ def test_a_page_of_curves_is_not_about_scan() -> None:
 
 def test_how_simple_programs_are() -> None:
     """Section 4.1: fewer rules, and more layers."""
-    found = {row[0]: row[1:] for row in alta_table("alta-simplicity", RESULTS).details[0].rows}
-    assert found["Sequential (Relative)"] == ("7", "7", "20", "16")  # 4 variables of two values each
-    assert found["Sum + Modulo, the count written down"][:3] == ("40602", "51", "2")
-    assert found["SCAN"][3] == "10^19"
+    found = {row[:2]: row[2:] for row in alta_table("alta-simplicity", RESULTS).details[0].rows}
+    assert found["Sequential (Relative)", "ours"] == ("7", "7", "7", "20", "16")  # 4 variables of two values each
+    assert found["Sequential (Relative)", "paper"] == ("", "7", "7", "N - 1", "")
+    assert found["Sum + Modulo", "ours"][1] == found["Sum + Modulo", "paper"][1] == "31"
+    assert found["Sum + Modulo, the count written down", "ours"][:2] == ("40602", "51")
+    assert ("Sequential (Absolute)", "paper") not in found
+    assert found["Addition", "ours"][2:4] == ("296", "5")
+    assert found["Addition", "paper"][2:4] == ("884", "N + 2")
+    assert found["SCAN", "ours"][2:] == ("784", "56", "10^19")
+    assert found["SCAN", "paper"][2:] == ("fewer than 2,000", "at most 512", "more than 10^60")
     made = generalisation(mg.program("parity_sequential_relative"), parity_task(6, 12, each=3))
     assert (made.layers, made.combinations) == (6, 16)
 

@@ -4,7 +4,8 @@ config.json     all settings
 manifest.json   versions, device, date, times, steps, and whether these were all, fewer were enough, or time was up; of
                 parity also which test set it was, see `PARITY_TESTS`; and the seeds of networks that diverged, which
                 are nowhere else
-metrics.json    per seed: the share of right answers on every slice of the test set
+metrics.json    per seed: the share of right answers on every slice of the test set; of parity also on longer texts with
+                no more ones than those of training
 and of parity:
 curves.json     per seed: right answers by length and by number of ones, and the mean prediction by number of ones
 gap.json        how it was measured; per seed and program: its heads beside the nearest of the network, its variables
@@ -31,13 +32,24 @@ from mechgap.compiler import compile as compile_program
 from mechgap.compiler.to_transformer import CompiledAlta
 from mechgap.faithfulness.sequence_networks import PROBED, parity_program, save_sequence_networks
 from mechgap.faithfulness.sequence_presets import SequenceStudy
+from mechgap.faithfulness.sequence_result import (
+    CONFIG,
+    CURVES,
+    GAP,
+    MANIFEST,
+    METRICS,
+    Metrics,
+    is_result,
+    read_result,
+    seen_ones,
+)
 from mechgap.faithfulness.sequences import VERSION, measure_gap
 from mechgap.networks.transformer import Transformer
 from mechgap.programs import program as look_up
 from mechgap.programs.alta import AltaProgram
 from mechgap.programs.tasks import PARITY_TESTS, Task, answers
 from mechgap.storage import writable_folder
-from mechgap.training.checkpoint import read_json, write_json
+from mechgap.training.checkpoint import write_json
 from mechgap.training.config import hashed_name
 from mechgap.training.manifest import made_with
 from mechgap.training.many import STOPPED, Trained, without_diverged
@@ -46,7 +58,6 @@ from mechgap.training.sequences.probed import Probed, run_probed, train_probed
 from mechgap.training.sequences.scan import ScanSize, scan_right, train_scan
 from mechgap.training.sequences.supervise import Mlp, supervise, vector_accuracy, with_mlp
 
-CONFIG, MANIFEST, GAP = "config.json", "manifest.json", "gap.json"
 PROGRAMS = ("parity_sequential_relative", "parity_sum_mod_2")  # whose heads and variables are looked for
 MEASURED = 1024  # texts on which the gap is measured, at most
 SCAN_TRAINED = 1000  # commands of the training set that are tested, too, about: every 16th of the length split
@@ -74,6 +85,7 @@ def run_sequence_study(
     """
     begun, task = time.perf_counter(), study.task
     folder = writable_folder(folder)
+    held = _steps_in(folder)  # says what is damaged before anything is trained
     kept = None if runs is None else Path(runs) / hashed_name(study.name, json.dumps(asdict(study), sort_keys=True))
     options = {"folder": kept, "stop_after": stop_after, "title": study.name, "quiet": quiet}
     trained, metrics, files = (_scan if study.kind == "scan" else _parity)(study, task, options)
@@ -87,12 +99,12 @@ def run_sequence_study(
         **({"diverged": diverged} if (diverged := _missing(study, metrics)) else {}),
         "times": {"train_s": round(trained.seconds, 1), "all_s": round(whole, 1)},
     }
-    if trained.ended == STOPPED and _steps_in(folder) > trained.steps * study.recipe.seeds:
+    if trained.ended == STOPPED and held > trained.steps * study.recipe.seeds:
         say(f"{study.name}: stopped after {trained.steps} steps; {folder} holds a longer training, which stays")
         return metrics
     (folder / MANIFEST).unlink(missing_ok=True)  # from here on the folder is of this run, and whole when it has another
     save_sequence_networks(folder, study, trained.models, sorted(_seeds_of(metrics)))
-    for name, content in {**files, "metrics.json": metrics, CONFIG: asdict(study), MANIFEST: manifest}.items():
+    for name, content in {**files, METRICS: metrics, CONFIG: asdict(study), MANIFEST: manifest}.items():
         write_json(folder / name, content)
     return metrics
 
@@ -127,7 +139,10 @@ def run_missing(
     stop_after: float | None = None,
 ) -> None:
     """Run those studies whose folder in a place does not hold them, or more; see `run_sequence_study`."""
-    for study in studies:
+    wanted = list(studies)
+    for study in wanted:
+        why_kept(study, place / study.name)  # what is damaged is said before anything is trained
+    for study in wanted:
         kept = why_kept(study, place / study.name)
         recipe = study.recipe
         say(f"{study.name}: {kept or f'{recipe.seeds} network(s), up to {recipe.steps} steps'}")
@@ -138,27 +153,28 @@ def run_missing(
 def why_kept(study: SequenceStudy, folder: Path) -> str:
     """Why a study need not be run; empty where it must be.
 
-    Full beats quick, other settings and what was tested otherwise are run anew, and what was stopped goes on.
+    Full beats quick, other settings and what was tested otherwise are run anew, and what was stopped goes on. What is
+    damaged is not written over: an error names it.
     """
-    if not (folder / MANIFEST).exists():
+    if not is_result(folder):
         return ""
-    found, manifest = SequenceStudy.of(read_json(folder / CONFIG)), read_json(folder / MANIFEST)
-    if found == study:
-        tested = study.kind == "scan" or manifest.get("tests", 1) == PARITY_TESTS
-        return "finished before" if tested and manifest.get("ended") != STOPPED else ""
+    found = read_result(folder)
+    if found.study == study:
+        tested = study.kind == "scan" or found.manifest.get("tests", 1) == PARITY_TESTS
+        return "finished before" if tested and found.manifest.get("ended") != STOPPED else ""
     larger = _steps_in(folder) > study.recipe.steps * study.recipe.seeds
     return f"{folder} holds a larger run, which is kept" if larger else ""
 
 
 def _steps_in(folder: Path) -> int:
     """Steps of all networks of the training that a folder holds: all that were planned, unless it was stopped."""
-    if not (folder / MANIFEST).exists():
+    if not is_result(folder):
         return 0
-    manifest, recipe = read_json(folder / MANIFEST), SequenceStudy.of(read_json(folder / CONFIG)).recipe
+    found = read_result(folder)
+    manifest, recipe = found.manifest, found.study.recipe
     return recipe.seeds * (manifest["steps"] if manifest.get("ended") == STOPPED else recipe.steps)
 
 
-Metrics = list[dict[str, float]]
 Files = dict[str, Any]  # name -> what else is written
 
 
@@ -183,8 +199,11 @@ def _parity(study: SequenceStudy, task: Task, options: dict[str, Any]) -> tuple[
     right = found == odd  # [seeds, texts]
     at = {text: i for i, text in enumerate(every)}
     slices = {name: [at[text] for text in texts] for name, texts in task.tests.items()}
+    longest = study.train_length
+    crossed = [i for i in slices[f"length > {longest}"] if every[i].count("1") <= longest]
+    shares = slices | {seen_ones(longest): crossed}
     metrics = [
-        {"seed": seed, **{name: float(row[ids].mean()) for name, ids in slices.items()}}
+        {"seed": seed, **{name: float(row[ids].mean()) for name, ids in shares.items()}}
         | {name: values[i] for name, values in more.items()}
         for i, (seed, row) in enumerate(zip(seeds, right, strict=True))
     ]
@@ -197,7 +216,7 @@ def _parity(study: SequenceStudy, task: Task, options: dict[str, Any]) -> tuple[
         "mean prediction by ones": _by(ones, found[:, of_lengths]),
     }
     measured = {"version": VERSION, "texts": len(measured_texts(study.train_length)), "length": study.train_length}
-    return trained, metrics, {"curves.json": curves, GAP: {"measured": measured, "seeds": gaps}}
+    return trained, metrics, {CURVES: curves, GAP: {"measured": measured, "seeds": gaps}}
 
 
 Outcome = tuple[Trained, list[int], np.ndarray, dict[str, Any], dict[str, list[float]]]
@@ -282,12 +301,6 @@ def _gap(
     texts = measured_texts(length)
     taken = int(program.interpret([program.encode(texts[0])]).layers[0])
     return {"mark": _mark(program), **asdict(measure_gap(net, program, texts, layers or taken, untrained))}
-
-
-def read_gap(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """How the gap was measured, and what was found for every seed; the first version did not say how."""
-    found = read_json(folder / GAP)
-    return found.get("measured", {"version": 1}), found.get("seeds", found)
 
 
 def measured_texts(length: int) -> list[str]:

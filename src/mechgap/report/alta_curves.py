@@ -4,20 +4,20 @@ The curves are drawn here, not by a script: the page shows them, and their numbe
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mechgap.faithfulness.sequence_presets import sequence_studies
+from mechgap.faithfulness.sequence_presets import KINDS, sequence_studies
+from mechgap.faithfulness.sequence_result import CONFIG, CURVES, SCAN, Curve, SequenceResult, is_result, read_result
 from mechgap.report.alta_summary import study_table
 from mechgap.report.page import render_page, script_json
 from mechgap.storage import check_folder, write_text
 from mechgap.training.checkpoint import read_json
 
-CONFIG, FILE = "config.json", "curves.json"
 CONTENTS = {"curves": "Curves", "table": "Right answers", "numbers": "Numbers"}
 WORDED = ("training", "compared with")  # columns of the table that hold words
 # What curves.json holds -> how the figure is called, and what it says.
@@ -46,7 +46,7 @@ class Training:
     folder: Path
     label: str
     trained_to: int
-    curves: dict[str, dict[int, list[float]]]
+    curves: Mapping[str, Curve]
 
 
 def trainings(places: Sequence[Path]) -> list[Path]:
@@ -57,35 +57,41 @@ def trainings(places: Sequence[Path]) -> list[Path]:
         return order.index(folder.name) if folder.name in order else len(order), folder.name
 
     for place in places:
-        if _is_of_scan(place):
+        if _kind(place) == SCAN:
             raise ValueError(
                 f"{place} is a training on SCAN, which has no curves. Its numbers: mechgap alta summary, or "
                 f"mechgap paper alta-table5."
             )
-    inside = [sorted((file.parent for file in place.glob(f"*/{FILE}")), key=rank) for place in places]
-    found = [[place] if (place / FILE).exists() else more for place, more in zip(places, inside, strict=True)]
+    whole = [[inner for inner in place.glob("*") if is_result(inner) and _is_on_parity(inner)] for place in places]
+    inside = [sorted(folders, key=rank) for folders in whole]
+    found = [[place] if _is_on_parity(place) else more for place, more in zip(places, inside, strict=True)]
     without = [place for place, folders in zip(places, found, strict=True) if not folders]
     if without and any(found):
         raise ValueError(
-            f"{without[0]} holds no {FILE}, as other folders do: a page is about trainings on parity or about results "
-            f"on graphs. Write one page for each."
+            f"{without[0]} holds no {CURVES}, as other folders do: a page is about trainings on parity or about "
+            f"results on graphs. Write one page for each."
         )
     return [folder for folders in found for folder in folders]
 
 
-def _is_of_scan(place: Path) -> bool:
-    """Whether a folder is of a training on SCAN; what is wrong with a file is for others to say."""
+def _is_on_parity(place: Path) -> bool:
+    """Whether a folder is of a training on parity, even one that lacks its curves."""
+    return (place / CURVES).exists() or _kind(place) in set(KINDS) - {SCAN}
+
+
+def _kind(place: Path) -> str:
+    """The kind of training that a folder is of; what is wrong with a file is for others to say."""
     try:
-        return read_json(place / CONFIG).get("kind") == "scan"
+        return str(read_json(place / CONFIG).get("kind"))
     except (FileNotFoundError, ValueError, AttributeError):
-        return False
+        return ""
 
 
 def write_curves(folders: Sequence[Path], out: str | Path, note: str = "") -> None:
     """Write a page about trainings on parity, from their result folders alone.
 
     Args:
-        folders: each with config.json, manifest.json, metrics.json and curves.json.
+        folders: each a whole result, see `read_result`.
         out: the HTML file.
         note: to stand above everything, e.g. that these runs are small.
     """
@@ -95,14 +101,15 @@ def write_curves(folders: Sequence[Path], out: str | Path, note: str = "") -> No
 
 def render(folders: Sequence[Path], note: str = "") -> str:
     """The page as text."""
-    missing = [folder for folder in folders if not (folder / FILE).exists()]
+    missing = [folder for folder in folders if not _is_on_parity(folder)]
     if missing or not folders:
         given = f"{missing[0]} has none" if missing else "got no folder"
         raise ValueError(
-            f"Curves are drawn from folders with {FILE}, which trainings on parity write (mechgap alta train, mechgap "
-            f"alta supervise); {given}."
+            f"Curves are drawn from folders with {CURVES}, which trainings on parity write (mechgap alta train, "
+            f"mechgap alta supervise); {given}."
         )
-    known, table = _read(folders), study_table(folders).cropped()
+    results = [read_result(folder) for folder in folders]
+    known, table = _read(results), study_table(results).cropped()
     values = {
         "title": "Trained on short texts, tested on longer ones",
         "note": note,
@@ -118,16 +125,16 @@ def render(folders: Sequence[Path], note: str = "") -> str:
     return render_page("curves_page", ("start",), values)
 
 
-def _read(folders: Sequence[Path]) -> list[Training]:
-    times = Counter(folder.name for folder in folders)
+def _read(results: Sequence[SequenceResult]) -> list[Training]:
+    times = Counter(result.folder.name for result in results)
     return [
         Training(
-            folder,
-            folder.name if times[folder.name] == 1 else f"{folder.parent.name}/{folder.name}",
-            read_json(folder / "config.json")["train_length"],
-            {kind: {int(group): means for group, means in read_json(folder / FILE)[kind].items()} for kind in FIGURES},
+            result.folder,
+            result.folder.name if times[result.folder.name] == 1 else "/".join(result.folder.parts[-2:]),
+            result.study.train_length,
+            result.curves,
         )
-        for folder in folders
+        for result in results
     ]
 
 

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from mechgap.algorithms.inputs import nearest
 from mechgap.faithfulness.sequence_presets import check_settings_are_used, sequence_studies
+from mechgap.faithfulness.sequence_result import read_result
 from mechgap.faithfulness.sequence_study import run_missing
 from mechgap.report.alta_summary import GAP_COLUMNS, SLICES, study_table
 from mechgap.report.paper.alta import FOLDER, QUICK, alta_table
@@ -37,7 +38,7 @@ def learn(
     chosen = [study for name, study in studies.items() if (name in names if names else study.kind == kinds[0])]
     check_settings_are_used(changes or {}, chosen)
     run_missing(chosen, place, place / ".state", lambda said: console.print(said, highlight=False), stop_after)
-    for part in narrower(study_table(place / study.name for study in chosen)):
+    for part in narrower(study_table(read_result(place / study.name) for study in chosen)):
         console.print(rich_table(part))
     if preset == "quick":
         console.print(QUICK, highlight=False)

@@ -1,21 +1,26 @@
 """Minimal programs in a terminal: what is left of a program, and how it generalises (ALTA Figure 4)."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from mechgap.faithfulness.sequence_result import check, is_share
 from mechgap.programs.alta import AltaProgram
 from mechgap.programs.alta_interpreter import batched
 from mechgap.programs.library.scan_divergence import divergences
 from mechgap.programs.minimal import assignments, minimal, removable, rule_count
 from mechgap.programs.tasks import Task, right, task_of
 from mechgap.report.alta_tables import alta_named
+from mechgap.training.checkpoint import read_json
 
 MOST_COMPARED = 2000  # rules whose tests are taken out one by one
 NAMED = 3  # of those that could go
+MAKES = "mechgap paper alta-figure4"
 LONGEST = 64  # texts whose layers are counted
 TRAINED, MOST_TESTED = "training set", 1000  # texts of the training set that are tested, too, about
 
@@ -65,6 +70,30 @@ def generalisation(
         whole={name: float(right(program, task, texts).mean()) for name, texts in slices.items()},
         small={name: float(right(small, task, texts, most).mean()) for name, texts in slices.items()},
     )
+
+
+def read_minimal(file: Path) -> dict[str, Any]:
+    """Program -> its `Generalisation`, as a mapping; nothing where there is no file, an error where it is damaged."""
+    if not file.exists():
+        return {}
+    try:
+        found = read_json(file)
+        check(found, "no programs")
+        for name, known in found.items():
+            _check_entry(name, known)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        said = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise ValueError(f"{file} holds no whole result ({said}). Delete it, and make it again: {MAKES}.") from error
+    return dict(found)
+
+
+def _check_entry(name: str, known: Mapping[str, Any]) -> None:
+    for what in ("kept", "layers", "combinations"):
+        check(isinstance(known[what], int), f"{what} of {name} is {known[what]!r}")
+    check(known["rules"] is None or isinstance(known["rules"], int), f"rules of {name} are {known['rules']!r}")
+    check(known["small"] and known["small"].keys() == known["whole"].keys(), f"{name} was tested on nothing")
+    check(all(map(is_share, (*known["small"].values(), *known["whole"].values()))), f"{name} has no shares")
+    check(isinstance(known.get("tests", 1), int), f"tests of {name} are {known.get('tests')!r}")
 
 
 def _longest(task: Task) -> list[str]:

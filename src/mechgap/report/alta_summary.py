@@ -1,4 +1,4 @@
-"""All trainings on sequences in one table, and how simple the programs are that they could have learned (ALTA 4.1)."""
+"""All trainings on sequences in one table."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
-from mechgap.faithfulness.sequence_study import GAP, read_gap
+from mechgap.faithfulness.sequence_presets import sequence_studies
+from mechgap.faithfulness.sequence_result import SequenceResult, is_result
 from mechgap.faithfulness.sequences import VERSION
 from mechgap.networks.transformer import EACH
-from mechgap.programs.tasks import PARITY_TESTS
+from mechgap.report.alta_shares import percent, tested_on
 from mechgap.report.paper.verdicts import Details
-from mechgap.training.checkpoint import read_json
 from mechgap.training.many import CONSTANT, ENOUGH, STOPPED
 from mechgap.training.sequences.end_to_end import LOOKED_AT
 
@@ -37,29 +36,20 @@ GAP_COLUMNS = (
 
 def finished(place: Path, names: Iterable[str] | None = None) -> list[str]:
     """Those studies that a folder holds results of, in their order."""
-    return [
-        name for name in (sequence_studies() if names is None else names) if (place / name / "manifest.json").exists()
-    ]
+    return [name for name in (sequence_studies() if names is None else names) if is_result(place / name)]
 
 
-def study_table(folders: Iterable[Path]) -> Details:
+def study_table(results: Iterable[SequenceResult]) -> Details:
     """Right answers, how well they generalise, and the gap; a line per study and program that it is compared with."""
     header = ("study", "learns from", "networks", "training", *SLICES.values())
     header += ("compared with", *GAP_COLUMNS, "measured on")
-    rows = []
-    for folder in folders:
-        try:
-            rows += _study_rows(folder)
-        except (KeyError, IndexError, TypeError) as error:
-            raise ValueError(
-                f"{folder} holds no whole result ({type(error).__name__}: {error}). Delete it, and train again."
-            ) from error
+    rows = [row for result in results for row in _study_rows(result)]
     return Details("All trainings: right answers in percent, and the gap to a program", header, tuple(rows))
 
 
-def how_training_went(folder: Path) -> str:
+def how_training_went(result: SequenceResult) -> str:
     """How many steps were taken, and why no more; and what was otherwise than it would be now."""
-    manifest, study = read_json(folder / "manifest.json"), SequenceStudy.of(read_json(folder / "config.json"))
+    manifest, study = result.manifest, result.study
     size, recipe = study.transformer, study.recipe
     other = ", a bias for each distance" if size is not None and size.distances == EACH else ""
     if study.kind == "supervision" and recipe.schedule == CONSTANT:
@@ -83,55 +73,21 @@ def _planned_steps(study: SequenceStudy) -> int:
     return 0 if planned is None else planned.recipe.steps
 
 
-def tested_on(name: str, about: Mapping[str, Any]) -> str:
-    """What to say beside a number of a slice: that longer texts were drawn otherwise before, see `PARITY_TESTS`."""
-    return " (old slice)" if name.startswith("length >") and about.get("tests", 1) < PARITY_TESTS else ""
-
-
-def simplicity_table(labels: Mapping[str, str], found: Mapping[str, Any]) -> Details:
-    """How simple programs are.
-
-    Args:
-        labels: program -> what the paper calls it.
-        found: program -> its `Generalisation`, as a mapping.
-    """
-    header = ("program", "rules", "minimal rules", "layers", "variable combinations")
-    rows = [
-        (
-            label,
-            "" if known["rules"] is None else str(known["rules"]),
-            str(known["kept"]),
-            str(known["layers"]),
-            _scale(known["combinations"]),
-        )
-        for label, known in ((labels[name], found[name]) for name in labels if name in found)
-    ]
-    return Details("How simple the programs are", header, tuple(rows))
-
-
-def _study_rows(folder: Path) -> list[tuple[str, ...]]:
-    metrics, kind = read_json(folder / "metrics.json"), read_json(folder / "config.json")["kind"]
-    manifest = read_json(folder / "manifest.json")
-    names = [next((name for name in metrics[0] if name.startswith(begin)), "") for begin in SLICES]
-    shares = [percent([seed[name] for seed in metrics]) + tested_on(name, manifest) if name else "" for name in names]
-    known = (folder.name, LEARNS_FROM[kind], str(len(metrics)), how_training_went(folder), *shares)
-    if not (folder / GAP).exists():
+def _study_rows(result: SequenceResult) -> list[tuple[str, ...]]:
+    metrics, manifest, name = result.metrics, result.manifest, result.folder.name
+    slices = [next((part for part in metrics[0] if part.startswith(begin)), "") for begin in SLICES]
+    shares = [percent([seed[part] for seed in metrics]) + tested_on(part, manifest) if part else "" for part in slices]
+    known = (name, LEARNS_FROM[result.study.kind], str(len(metrics)), how_training_went(result), *shares)
+    if not result.gaps:
         return [(*known, *[""] * 6)]
-    measured, of_seeds = read_gap(folder)
-    again, rows = (folder.name, *[""] * (len(known) - 1)), []
+    of_seeds, again, rows = result.gaps, (name, *[""] * (len(known) - 1)), []
     for i, program in enumerate(next(iter(of_seeds.values()))):
         gaps = [seed[program] for seed in of_seeds.values()]
         heads = [head for gap in gaps for head in gap["heads"]]
         probes = [p for gap in gaps for p in gap["variables"] if p["layer"] > 0]  # an embedding shows only the input
         cells = (_heads(heads), _heads(_answering(heads)), _read(probes), _read(_answering(probes)))
-        rows.append((*(again if i else known), program, *cells, _measured_on(measured, gaps[0])))
+        rows.append((*(again if i else known), program, *cells, _measured_on(result.measured, gaps[0])))
     return rows
-
-
-def percent(shares: Sequence[float]) -> str:
-    """The mean over networks in percent, and the standard deviation where there are several."""
-    values = 100 * np.array(shares)
-    return f"{values.mean():.1f}" + (f" ± {values.std(ddof=1):.1f}" if len(values) > 1 else "")
 
 
 def _heads(heads: Sequence[Mapping[str, Any]]) -> str:
@@ -164,8 +120,3 @@ def _measured_on(measured: Mapping[str, Any], gap: Mapping[str, Any]) -> str:
     if measured["version"] < VERSION:
         return "64 texts at most: the old way"
     return f"{measured['texts']} texts of {measured['length']} bits, mark: {gap['mark']}"
-
-
-def _scale(number: int) -> str:
-    """A number that can be read: powers of ten where it is large."""
-    return str(number) if number < 10**6 else f"10^{len(str(number)) - 1}"

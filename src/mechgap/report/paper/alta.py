@@ -1,7 +1,7 @@
 """The tables and figures of ALTA on learnability: what the paper prints, and what ours come to."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -10,39 +10,37 @@ from typing import Any
 import numpy as np
 
 from mechgap.algorithms.inputs import nearest
-from mechgap.faithfulness.correlation import mean_interval
 from mechgap.faithfulness.sequence_presets import (
-    SequenceStudy,
     check_settings_are_used,
     scan_study,
     sequence_studies,
 )
+from mechgap.faithfulness.sequence_result import SequenceResult, read_result
 from mechgap.faithfulness.sequence_study import run_missing
-from mechgap.networks.transformer import EACH
 from mechgap.programs import program
-from mechgap.programs.tasks import PARITY_TESTS, published_file, task_of
-from mechgap.report.alta_minimal import generalisation
+from mechgap.programs.tasks import PARITY_TESTS, task_of
+from mechgap.report.alta_minimal import generalisation, read_minimal
+from mechgap.report.alta_shares import OVER_TEXTS, tested_on
+from mechgap.report.alta_simplicity import simplicity_table
 from mechgap.report.alta_summary import (
     finished,
     how_training_went,
-    percent,
-    simplicity_table,
     study_table,
-    tested_on,
 )
+from mechgap.report.paper.alta_claims import claim_lines
+from mechgap.report.paper.alta_rows import has_data, planned_studies, row_lines
 from mechgap.report.paper.catalogue import Item
 from mechgap.report.paper.lines import Comparison
-from mechgap.report.paper.verdicts import DIFFERS, NEVER, NO_REASON, REPRODUCED, SHOWN, SMALL, Details, Line
-from mechgap.training.checkpoint import read_json, write_json
+from mechgap.report.paper.verdicts import DIFFERS, NEVER, NO_REASON, REPRODUCED, SMALL, Details, Line
+from mechgap.training.checkpoint import write_json
 from mechgap.training.config import parse_toml
-from mechgap.training.many import ENOUGH
 from mechgap.training.sequences.scan import WORD
 
 PREFIX, FOLDER, MINIMAL = "alta-", "alta", "minimal.json"
-NEAR, SHARE = 5.0, 0.5  # points, and of what is printed: the smaller of both
-NO_DATA = "data not available"
+IN_CELLS = "in brackets 95 % intervals, of one network over so many texts"
 QUICK = "quick: few steps and small networks, which say nothing about the paper."
 Say = Callable[[str], None]
+Results = Mapping[str, SequenceResult]  # by study
 
 
 def is_alta(name: str) -> bool:
@@ -104,112 +102,41 @@ def _write_page(folders: Sequence[Path], out: Path, note: str, say: Say) -> None
         say(f"drawn in {out}")
 
 
-def has_data(study: SequenceStudy) -> bool:
-    """Whether what it is trained on is there; published splits of SCAN are files."""
-    file = None if study.split is None else published_file(study.split)
-    return file is None or file.exists()
-
-
 def alta_table(name: str, folder: str | Path) -> Comparison:
     """Compare one table or figure with the results in a folder."""
     entry, place = _entry(name), Path(folder) / FOLDER
-    run = finished(place, None if entry.get("everything") else _studies(entry))
-    minimal = read_json(place / MINIMAL) if (place / MINIMAL).exists() else {}
-    lines = [line for row in _rows(entry) for line in _row(row, place)]
-    lines += _minimal_lines(entry.get("minimal", ()), minimal)
-    details = [table for table in _details(entry, place, run, minimal) if table.rows]
+    everything, wanted = bool(entry.get("everything")), _studies(entry)
+    cells = [cell["study"] for cell in _cells(entry)]
+    names = finished(place, None if everything else [*wanted, *cells])
+    results = {name: read_result(place / name) for name in names}
+    minimal = read_minimal(place / MINIMAL) if {"minimal", "simplicity"} & entry.keys() else {}
+    lines = [line for row in _rows(entry) for line in row_lines(row, results.get(row["study"]))]
+    lines += [*_minimal_lines(entry.get("minimal", ()), minimal), *claim_lines(entry.get("claims", {}), results)]
+    run = {name: result for name, result in results.items() if everything or name in wanted}
+    details = [table for table in _details(entry, results, run, minimal) if table.rows]
     if not lines and not details:
         lines = [Line(entry["title"], verdict=NEVER)]
-    seeds = [len(read_json(place / study / "metrics.json")) for study in run]
-    date = max((read_json(place / study / "manifest.json")["date"] for study in run), default="-")
+    seeds = [len(result.metrics) for result in run.values()]
+    date = max((result.manifest["date"] for result in run.values()), default="-")
     networks = ", ".join(dict.fromkeys(str(n) for n in seeds)) or "-"
     item = Item(name, entry["title"], {}, about=entry.get("about", ""))
     return Comparison(item, tuple(lines), tuple(details), networks, date, any(SMALL in x.verdict for x in lines))
 
 
-def _details(
-    entry: Mapping[str, Any], place: Path, run: Sequence[str], minimal: Mapping[str, Any]
-) -> Iterator[Details]:
+def _details(entry: Mapping[str, Any], results: Results, run: Results, minimal: Mapping[str, Any]) -> Iterator[Details]:
     """The tables of an item, empty ones among them."""
     if "minimal" in entry:
         yield _minimal_table(entry["minimal"], minimal)
     if "curves" in entry:
-        yield from (_curves(kind, entry["curves"]["studies"], place) for kind in entry["curves"]["kinds"])
+        yield from (_curves(kind, entry["curves"]["studies"], results) for kind in entry["curves"]["kinds"])
     if "grid" in entry:
-        yield _grid(entry["grid"], place)
+        yield _grid(entry["grid"], results)
     if "simplicity" in entry:
         yield simplicity_table(entry["simplicity"], minimal)
     if entry.get("everything"):
-        yield study_table(place / study for study in run)
+        yield study_table(run.values())
     if _rows(entry):
-        yield _trainings(place, run)
-
-
-def _row(row: Mapping[str, Any], place: Path) -> list[Line]:
-    """A line per slice of the test set; the paper may have no number for it."""
-    folder = place / row["study"]
-    planned = _planned()[row["study"]]
-    slices = ("test",) if planned.kind == "scan" else _slices()
-    printed = row["paper"] or [""] * len(slices)
-    if not (folder / "manifest.json").exists():  # written last
-        labels = [f"{row['label']}, {name}" for name in slices]
-        verdict = NEVER if has_data(planned) else NO_DATA
-        return [Line(x, f"{paper}", verdict=verdict) for x, paper in zip(labels, printed, strict=True)]
-    metrics, found = read_json(folder / "metrics.json"), SequenceStudy.of(read_json(folder / "config.json"))
-    manifest = read_json(folder / "manifest.json")
-    same = _is_comparable(found, planned) and _took_enough(manifest, planned.recipe.steps)
-    reasons = [*_departures(found, planned, manifest), *([row["because"]] if "because" in row else [])]
-    lines: list[Line] = []
-    for name, paper in zip(slices, printed, strict=True):
-        if name not in metrics[0]:  # shorter texts than the paper's
-            lines.append(Line(f"{row['label']}, {name}", f"{paper}", verdict=SMALL))
-            continue
-        ours = 100 * np.array([seed[name] for seed in metrics])
-        low, high = mean_interval(ours)
-        drawn = ["longer texts were drawn otherwise"] if tested_on(name, manifest) else []
-        verdict = _verdict(float(ours.mean()), paper, [*drawn, *reasons]) if row["paper"] else SHOWN
-        if verdict == REPRODUCED and lines and lines[0].verdict.startswith(DIFFERS):
-            verdict = f"{SHOWN}: it did not learn texts as long as those of training"
-        interval = f"{low:.1f} to {high:.1f}" if len(ours) > 1 else ""
-        shown = percent([seed[name] for seed in metrics]) + tested_on(name, manifest)
-        said = (f"{paper}", shown, interval, str(len(ours)))
-        lines.append(Line(f"{row['label']}, {name}", *said, verdict=verdict if same else SMALL))
-    return lines
-
-
-def _is_comparable(found: SequenceStudy, planned: SequenceStudy) -> bool:
-    """Whether a result is of the planned data and network, trained as planned.
-
-    How many steps it took is another question; seeds may be fewer, and the learning rate's schedule, what biases of
-    distances are for, and how exactly it was computed may differ.
-    """
-    free = ("steps", "seeds", "first_seed", "chunk", "enough", "schedule")
-    recipe = replace(planned.recipe, **{name: getattr(found.recipe, name) for name in free})
-    size = planned.transformer
-    if size is not None and found.transformer is not None:
-        size = replace(size, distances=found.transformer.distances, precision=found.transformer.precision)
-    return found == replace(planned, recipe=recipe, transformer=size)
-
-
-def _took_enough(manifest: Mapping[str, Any], steps: int) -> bool:
-    """Whether a training took all steps, or fewer since all answers that were looked at were right."""
-    return manifest.get("ended") == ENOUGH or manifest["steps"] >= steps
-
-
-def _departures(found: SequenceStudy, planned: SequenceStudy, manifest: Mapping[str, Any]) -> Iterator[str]:
-    """What a result that is compared departs from the plan in."""
-    if manifest.get("ended") == ENOUGH and planned.recipe.enough is None:
-        steps = f"{manifest['steps']} of {planned.recipe.steps} steps"
-        yield f"ended after {steps}, when all answers that were looked at were right"
-    if found.recipe.schedule != planned.recipe.schedule:
-        yield f"trained with the learning rate {found.recipe.schedule}, not as planned ({planned.recipe.schedule})"
-    if found.transformer is not None and found.transformer.distances == EACH:
-        yield "trained with a bias for each distance, not with T5's buckets"
-
-
-def _verdict(ours: float, paper: float, reasons: Sequence[str]) -> str:
-    near = abs(ours - paper) <= min(NEAR, SHARE * paper)
-    return REPRODUCED if near else f"{DIFFERS}: {'; '.join(reasons) or NO_REASON}"
+        yield _trainings(run)
 
 
 def _rows(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -234,7 +161,7 @@ def _cells(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _printed(row: Mapping[str, Any]) -> dict[int, float | None]:
     """Layers -> what the paper prints, for the networks that there are studies of."""
-    layers = [n for n in _depths() if _study_in(row, n) in _planned()]
+    layers = [n for n in _depths() if _study_in(row, n) in planned_studies()]
     return dict(zip(layers, row.get("paper") or [None] * len(layers), strict=True))
 
 
@@ -243,33 +170,41 @@ def _study_in(row: Mapping[str, Any], layers: int) -> str:
     return scan_study(row["split"], layers, row["shared"], row["positions"], row.get("tokens", WORD))
 
 
-def _grid(rows: Sequence[Mapping[str, Any]], place: Path) -> Details:
+def _grid(rows: Sequence[Mapping[str, Any]], results: Results) -> Details:
     """As the paper prints it, a column per number of layers; ours below the paper's."""
     found = []
     for row in rows:
         printed, cells = _printed(row), _cells({"grid": [row]})
-        ours = {n: _row(cell, place)[0] for n, cell in zip(printed, cells, strict=True)}
+        ours = {n: row_lines(cell, results.get(cell["study"]))[0] for n, cell in zip(printed, cells, strict=True)}
         about = (row["label"], _weights(row), row["positions"])
         if "paper" in row:
             found.append((*about, "paper", *(str(printed.get(n, "–")) for n in _depths())))
-        said = {n: line.ours if line.verdict != SMALL and line.ours else line.verdict for n, line in ours.items()}
+        said = {n: _cell(line) for n, line in ours.items()}
         found.append((*about, "ours", *(said.get(n, "–") for n in _depths())))
     header = ("split", "weights", "positions", "", *(str(n) for n in _depths()))
-    return Details("Right answers on the test set in percent, by number of layers", header, tuple(found))
+    return Details(f"Right answers on the test set in percent, by number of layers ({IN_CELLS})", header, tuple(found))
+
+
+def _cell(line: Line) -> str:
+    """A share of right answers, and how sure it is."""
+    if line.verdict == SMALL or not line.ours:
+        return line.verdict
+    sure = line.interval.replace(f" {OVER_TEXTS}", f" of {line.texts}")
+    return f"{line.ours} ({sure})" if sure else line.ours
 
 
 def _weights(row: Mapping[str, Any]) -> str:
     return "shared" if row["shared"] else "separate"
 
 
-def _trainings(place: Path, studies: Sequence[str]) -> Details:
+def _trainings(run: Results) -> Details:
     rows = []
-    for study in studies:
-        manifest = read_json(place / study / "manifest.json")
+    for study, result in run.items():
+        manifest = result.manifest
         times = manifest.get("times", {})
         seconds = times["train_s"] - times.get("of_which_paused_s", 0) if "train_s" in times else None
         device = str(manifest.get("device", {}).get("kind", ""))
-        rows.append((study, how_training_went(place / study), device, "" if seconds is None else f"{seconds:.0f}"))
+        rows.append((study, how_training_went(result), device, "" if seconds is None else f"{seconds:.0f}"))
     return Details("How training went", ("study", "training", "device", "s to train"), tuple(rows))
 
 
@@ -300,19 +235,12 @@ def _minimal_table(rows: Sequence[Mapping[str, Any]], minimal: Mapping[str, Any]
     return Details("What is left, and how it generalises", header, tuple(table))
 
 
-def _curves(kind: str, studies: Sequence[str], place: Path) -> Details:
+def _curves(kind: str, studies: Sequence[str], results: Results) -> Details:
     """A row per length or number of ones, a column per study that was run; the mean over seeds."""
-    known = {
-        study: read_json(place / study / "curves.json")[kind]
-        for study in studies
-        if (place / study / "curves.json").exists()
-    }
-    groups = sorted({int(group) for curve in known.values() for group in curve})
-    rows = [
-        (str(g), *(f"{np.mean(curve[str(g)]):.2f}" if str(g) in curve else "" for curve in known.values()))
-        for g in groups
-    ]
-    names = (f"{study}{tested_on('length >', read_json(place / study / 'manifest.json'))}" for study in known)
+    known = {study: results[study].curves[kind] for study in studies if study in results}
+    groups = sorted({group for curve in known.values() for group in curve})
+    rows = [(str(g), *(f"{np.mean(curve[g]):.2f}" if g in curve else "" for curve in known.values())) for g in groups]
+    names = (f"{study}{tested_on('length >', results[study].manifest)}" for study in known)
     return Details(kind, (kind.split(" by ")[1], *names), tuple(rows))
 
 
@@ -323,7 +251,8 @@ def _minimal(name: str, say: Say) -> dict[str, Any]:
 
 
 def _studies(entry: Mapping[str, Any]) -> list[str]:
-    return [row["study"] for row in _rows(entry)] + list(entry.get("curves", {}).get("studies", ()))
+    drawn = [study for part in ("curves", "claims") for study in entry.get(part, {}).get("studies", ())]
+    return list(dict.fromkeys([*(row["study"] for row in _rows(entry)), *drawn]))
 
 
 def _entry(name: str) -> Mapping[str, Any]:
@@ -334,20 +263,9 @@ def _entry(name: str) -> Mapping[str, Any]:
 
 
 @cache
-def _planned() -> dict[str, SequenceStudy]:
-    return sequence_studies("full")
-
-
-@cache
-def _slices() -> tuple[str, ...]:
-    """Of the test set of parity."""
-    return tuple(next(iter(_planned().values())).task.tests)
-
-
-@cache
 def _depths() -> list[int]:
     """Every number of layers for SCAN."""
-    sizes = [study.transformer for study in _planned().values() if study.kind == "scan"]
+    sizes = [study.transformer for study in planned_studies().values() if study.kind == "scan"]
     return sorted({size.layers for size in sizes if size is not None})
 
 

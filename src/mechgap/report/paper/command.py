@@ -20,6 +20,7 @@ QUICK = (
     "QUICK: a few small networks, trained briefly on small graphs. This shows that everything runs; it is not the "
     "paper's budget, and says nothing about the paper. For that: --preset full, on an accelerator."
 )
+WIDE = 130  # characters of a terminal in which everything fits
 COLOURS = {"reproduced": "green", "differs": "yellow", "cannot": "magenta", "never": "dim", "too": "dim", "not": "dim"}
 
 
@@ -71,21 +72,21 @@ def answer(
 
 
 def print_list(folder: Path, console: Console) -> None:
-    """Every item: what it needs, and how it stands."""
+    """Every item: what it needs, and how it stands; a narrow terminal has less of it."""
+    found = [paper_table(item, folder) for item in load_items().values()]
+    found += map(partial(alta_table, folder=folder), alta_items())
+    found += map(partial(transnar_table, folder=folder), transnar_items())
+    wide = console.width >= WIDE
     table = Table(
         title=f"Tables and figures of Mind the Gap, ALTA and TransNAR, results in {folder}", title_justify="left"
     )
-    for column in ("item", "shows", "studies", "networks", "run on", "verdict"):
-        table.add_column(column)
-    for item in load_items().values():
-        compared = paper_table(item, folder)
-        verdict = f"[italic]{NEVER}" if compared.verdict == NEVER else compared.verdict
-        table.add_row(item.name, item.title, ", ".join(item.studies), compared.networks, compared.date, verdict)
-    others = [*map(partial(alta_table, folder=folder), alta_items())]
-    others += map(partial(transnar_table, folder=folder), transnar_items())
-    for compared in others:
-        verdict = f"[italic]{NEVER}" if compared.verdict == NEVER else compared.verdict
-        table.add_row(compared.item.name, compared.item.title, "", compared.networks, compared.date, verdict)
+    table.add_column("item", no_wrap=True)  # what other commands are given
+    for column in ("shows", *(["studies", "networks"] if wide else []), "run on", "verdict"):
+        table.add_column(column, overflow="fold", no_wrap=column == "run on")
+    for compared in found:
+        item, verdict = compared.item, f"[italic]{NEVER}" if compared.verdict == NEVER else compared.verdict
+        trained = [", ".join(item.studies), compared.networks] if wide else []
+        table.add_row(item.name, item.title, *trained, compared.date, verdict)
     console.print(table)
 
 

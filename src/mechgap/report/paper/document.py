@@ -52,7 +52,7 @@ t over algorithms, and a little wider. Graham scan and Jarvis' march have the sa
 algorithm, with the mean of both, before any mean over algorithms or its error is taken.
 """
 SECTIONS = {"Tables": "table", "Figures": "figure"}
-LINE_HEADER = ("", "paper", "ours", "95 % interval", "networks", "after the last step", "verdict")
+LINE_HEADER = ("", "paper", "ours", "95 % interval", "networks", "texts", "after the last step", "verdict")
 
 
 def write_document(folder: str | Path, out: str | Path) -> None:
@@ -88,7 +88,7 @@ def table(header: Sequence[str], cells: Iterable[Sequence[str]]) -> str:
 
 def line_cells(line: Line) -> tuple[str, ...]:
     """A line in the order of `LINE_HEADER`."""
-    return line.label, line.paper, line.ours, line.interval, line.networks, line.last, line.verdict
+    return line.label, line.paper, line.ours, line.interval, line.networks, line.texts, line.last, line.verdict
 
 
 def heading(item: Item) -> str:

@@ -34,6 +34,7 @@ class Line:
 
     Attributes:
         last: the same after the last step, where ours is at the best validation.
+        texts: how many each network was tested on, where it is a share of texts.
     """
 
     label: str
@@ -43,6 +44,7 @@ class Line:
     networks: str = ""
     last: str = ""
     verdict: str = ""
+    texts: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,110 @@
+"""Lines of ALTA's tables: the printed share of right answers, ours over so many texts, and what to think of it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
+from mechgap.faithfulness.sequence_result import SequenceResult, seen_ones
+from mechgap.networks.transformer import EACH
+from mechgap.programs.tasks import published_file
+from mechgap.report.alta_shares import interval, percent, tested_on, texts_in
+from mechgap.report.paper.verdicts import DIFFERS, NEVER, NO_REASON, REPRODUCED, SHOWN, SMALL, Line
+from mechgap.training.many import ENOUGH
+
+NEAR, SHARE = 5.0, 0.5  # points, and of what is printed: the smaller of both
+NO_DATA = "data not available"
+
+
+def has_data(study: SequenceStudy) -> bool:
+    """Whether what it is trained on is there; published splits of SCAN are files."""
+    file = None if study.split is None else published_file(study.split)
+    return file is None or file.exists()
+
+
+@cache
+def planned_studies() -> dict[str, SequenceStudy]:
+    """Name -> study, with the paper's settings."""
+    return sequence_studies("full")
+
+
+def row_lines(row: Mapping[str, Any], result: SequenceResult | None) -> list[Line]:
+    """A line per slice of the test set; the paper may have no number for it."""
+    planned = planned_studies()[row["study"]]
+    slices = ("test",) if planned.kind == "scan" else _slices()
+    printed = row["paper"] or [""] * len(slices)
+    if result is None:
+        labels = [f"{row['label']}, {name}" for name in slices]
+        verdict = NEVER if has_data(planned) else NO_DATA
+        return [Line(x, f"{paper}", verdict=verdict) for x, paper in zip(labels, printed, strict=True)]
+    same = is_comparable(result, planned)
+    reasons = [*departures(result, planned), *([row["because"]] if "because" in row else [])]
+    lines: list[Line] = []
+    for name, paper in zip(slices, printed, strict=True):
+        line = _line(row["label"], name, result)
+        if name not in result.metrics[0]:  # shorter texts than the paper's
+            lines.append(replace(line, paper=f"{paper}", verdict=SMALL))
+            continue
+        drawn = ["longer texts were drawn otherwise"] if tested_on(name, result.manifest) else []
+        mean = 100 * float(np.mean([seed[name] for seed in result.metrics]))
+        verdict = _verdict(mean, paper, [*drawn, *reasons]) if row["paper"] else SHOWN
+        if verdict == REPRODUCED and lines and lines[0].verdict.startswith(DIFFERS):
+            verdict = f"{SHOWN}: it did not learn texts as long as those of training"
+        lines.append(replace(line, paper=f"{paper}", verdict=verdict if same else SMALL))
+    crossed = seen_ones(result.study.train_length)
+    if crossed in result.metrics[0]:
+        lines.append(replace(_line(row["label"], crossed, result), verdict=SHOWN if same else SMALL))
+    return lines
+
+
+def _line(label: str, name: str, result: SequenceResult) -> Line:
+    """Ours on a slice, without what the paper says."""
+    if name not in result.metrics[0]:
+        return Line(f"{label}, {name}")
+    shares, count = [seed[name] for seed in result.metrics], texts_in(result.study, result.manifest).get(name)
+    ours = percent(shares) + tested_on(name, result.manifest)
+    said = (interval(shares, count), str(len(shares)))
+    return Line(f"{label}, {name}", "", ours, *said, texts="" if count is None else str(count))
+
+
+def is_comparable(result: SequenceResult, planned: SequenceStudy) -> bool:
+    """Whether a result is of the planned data and network, trained as planned, for as long as it must be.
+
+    It took all steps, or fewer since all answers that were looked at were right. Seeds may be fewer, and the learning
+    rate's schedule, what biases of distances are for, and how exactly it was computed may differ.
+    """
+    found = result.study
+    free = ("steps", "seeds", "first_seed", "chunk", "enough", "schedule")
+    recipe = replace(planned.recipe, **{name: getattr(found.recipe, name) for name in free})
+    size = planned.transformer
+    if size is not None and found.transformer is not None:
+        size = replace(size, distances=found.transformer.distances, precision=found.transformer.precision)
+    if found != replace(planned, recipe=recipe, transformer=size):
+        return False
+    return result.manifest.get("ended") == ENOUGH or result.manifest["steps"] >= planned.recipe.steps
+
+
+def departures(result: SequenceResult, planned: SequenceStudy) -> Iterator[str]:
+    """What a result that is compared departs from the plan in."""
+    found, manifest = result.study, result.manifest
+    if manifest.get("ended") == ENOUGH and planned.recipe.enough is None:
+        steps = f"{manifest['steps']} of {planned.recipe.steps} steps"
+        yield f"ended after {steps}, when all answers that were looked at were right"
+    if found.recipe.schedule != planned.recipe.schedule:
+        yield f"trained with the learning rate {found.recipe.schedule}, not as planned ({planned.recipe.schedule})"
+    if found.transformer is not None and found.transformer.distances == EACH:
+        yield "trained with a bias for each distance, not with T5's buckets"
+
+
+def _verdict(ours: float, paper: float, reasons: Sequence[str]) -> str:
+    near = abs(ours - paper) <= min(NEAR, SHARE * paper)
+    return REPRODUCED if near else f"{DIFFERS}: {'; '.join(reasons) or NO_REASON}"
+
+
+@cache
+def _slices() -> tuple[str, ...]:
+    """Of the test set of parity."""
+    return tuple(next(iter(planned_studies().values())).task.tests)
