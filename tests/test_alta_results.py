@@ -181,7 +181,7 @@ def write_answers(folder: Path, name: str, answer: Any, monkeypatch: pytest.Monk
 
     def train(study: Any, task: Any, texts: list[str], options: Any) -> tuple:
         trained = Trained(None, study.recipe.steps, np.zeros((1, 1)), 0.1, "all steps")
-        return trained, np.array([[answer(text) for text in texts]]), gap()["seeds"], {"training data": [1.0]}
+        return trained, [0], np.array([[answer(text) for text in texts]]), gap()["seeds"], {"training data": [1.0]}
 
     monkeypatch.setattr(sequence_study, "_end_to_end", train)
     run_sequence_study(sequence_studies("full")[name], folder / "alta" / name, quiet=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mechgap.faithfulness.sequence_presets import sequence_studies
+from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
 from mechgap.faithfulness.sequence_result import SequenceResult, is_result
 from mechgap.faithfulness.sequences import VERSION
 from mechgap.networks.transformer import EACH
