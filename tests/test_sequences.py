@@ -905,7 +905,7 @@ def test_the_papers_settings() -> None:
     assert absolute.recipe == Recipe(50_000, 256, 1e-4, "adam", schedule="decay")
     assert counted.recipe == Recipe(400_000, 256, 1e-4, "adam", schedule="decay")
     unscaled = studies["parity_sum_mod_2_intermediate"]
-    assert (unscaled.mlp, unscaled.recipe) == (counted.mlp, replace(counted.recipe, schedule="constant"))
+    assert (unscaled.mlp, unscaled.recipe) == (absolute.mlp, replace(counted.recipe, schedule="constant"))
     pieces = studies["scan_6_pieces"]
     assert (pieces.split, pieces.transformer) == ("length", replace(studies["scan_6"].transformer, tokens="pieces"))
     whole, scan = studies["absolute_40_shared"], studies["scan_16"]
