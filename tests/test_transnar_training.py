@@ -1,9 +1,9 @@
 """Text models in training: what they learn from, whom they look at, and that a small one learns at all."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from mechgap.networks.clrs_net import STATES
 from mechgap.networks.cross_attention import Memory
 from mechgap.networks.slots import without_empty_slots
 from mechgap.report import text_models
-from mechgap.trace import Stage
+from mechgap.trace import Kind, Location, Stage, Variable
 from mechgap.training.data import processed
 from mechgap.training.multi_task import MultiTaskConfig
 from mechgap.training.multi_task.pool import sources_of
@@ -50,7 +50,7 @@ from mechgap.training.transnar.data import (
 from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers, written
 from mechgap.training.transnar.exam import score_by_size
 from mechgap.training.transnar.loop import Pair, initial_model, learns, loss_of
-from mechgap.training.transnar.reasoner import layer_steps, questions_asked, shuffled, standing_order
+from mechgap.training.transnar.reasoner import Asked, layer_steps, questions_asked, shuffled, standing_order
 from mechgap.training.transnar.study import ASKED, PRESETS, ask_reasoner, load_study, places_of, read_study
 from mechgap.training.transnar.summary import read_reasoners, write_summary
 from mechgap.training.weights import named
@@ -178,13 +178,42 @@ def test_other_questions_of_a_batch_change_no_memory(any_reasoner: SharedReasone
     close(shuffled(together).nodes[0], together.nodes[2])
 
 
-def test_permuted_nodes_permute_the_memory(any_reasoner: SharedReasoner) -> None:
-    reasoner = any_reasoner
-    (example,) = text.sample("bfs", 5)
+def renamed_nodes(asked: Asked, variables: Iterable[Variable], order: np.ndarray) -> Asked:
+    """The same question about nodes in another order: node k is what was order[k]. Values that name nodes follow."""
+    place, of_slot = np.argsort(order), {variable.name: variable for variable in variables}
+
+    def moved(slot: str, x: np.ndarray) -> np.ndarray:
+        if of_slot[slot].location == Location.GRAPH:
+            return x
+        x = x[:, order][:, :, order] if of_slot[slot].location == Location.EDGE else x[:, order]
+        return place[x].astype(x.dtype) if of_slot[slot].kind == Kind.POINTER else x
+
+    parts = ({slot: moved(slot, x) for slot, x in values.items()} for values in (asked.inputs, asked.hints))
+    return replace(asked, **dict(zip(("inputs", "hints"), parts, strict=True)))
+
+
+@cache
+def reasoner_that(thinks: str) -> Reasoner:
+    names = ("minimum", "bfs")
+    if thinks != "exactly":
+        return made_reasoner(*names, processor=thinks)
+    return CompiledReasoner.of({n: compile_program(n, hidden=64, max_nodes=8, certify="none") for n in names}, frames=8)
+
+
+@pytest.mark.parametrize("name", ["bfs", "minimum"])
+@pytest.mark.parametrize("thinks", ["triplet_gmpnn", "gatv2", "exactly"])
+def test_permuted_nodes_permute_the_memory(thinks: str, name: str) -> None:
+    reasoner = reasoner_that(thinks)
+    (example,) = text.sample(name, 5)
     order = np.array([3, 0, 4, 1, 2])
     asked = questions_asked(reasoner, [text.parse(example.question)])
-    moved = {k: x[:, order][:, :, order] if x.ndim == 3 else x[:, order] for k, x in asked.inputs.items()}
-    before, after = memory_of(reasoner, asked), memory_of(reasoner, replace(asked, inputs=moved))
+    moved = renamed_nodes(asked, reasoner.slots.spec, order)
+    own = set(reasoner.slots.names[name].values())
+    pointers = [(given, slot) for given in ("inputs", "hints") for slot in own & getattr(asked, given).keys()]
+    names = [np.any(getattr(moved, k)[slot] != getattr(asked, k)[slot][:, order]) for k, slot in pointers]
+    assert any(names) or (name == "bfs" and thinks != "exactly")  # there no value names a node
+    before, after = memory_of(reasoner, asked), memory_of(reasoner, moved)
+    assert np.abs(after.nodes - before.nodes).max() > 1e-3
     close(after.nodes, before.nodes[:, order])
     close(after.edges, before.edges[:, order][:, :, order])
 
