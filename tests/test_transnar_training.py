@@ -529,12 +529,63 @@ BAD = [
     ({"train_reasoner": "first"}, "train_reasoner must be one of 'none', 'last', 'all'; got 'first'"),
     ({"train_reasoner": "last", "reads": "per_layer"}, 'train_reasoner = "last" needs reads = "final"'),
     ({"cross_attention": "none", "memory": "shuffled"}, "leave train_reasoner, memory and unseen out"),
-    ({"train_share": 0.0}, "train_share must be above 0 and at most 1; got 0.0"),
+    ({"train_share": 0.0}, "train_share must be a number above 0 and at most 1; got 0.0"),
     ({"samples": 0}, "samples must be a whole number of at least 1; got 0"),
-    ({"learning_rate": -1.0}, "learning_rate must be above 0"),
+    ({"learning_rate": -1.0}, "learning_rate must be a number above 0, e.g. 3e-4; got -1.0"),
     ({"heads": 3}, "width must be an even multiple of heads"),
     ({"widht": 8}, "No setting 'widht'. Did you mean 'width'"),
 ]
+
+
+BAD_TYPED = [
+    ("train --set learning_rate=abc", "learning_rate must be a number above 0, e.g. 3e-4; got 'abc'."),
+    ("train --set train_share=most", "train_share must be a number above 0 and at most 1; got 'most'."),
+    ("train --set grad_clip=-1", "grad_clip must be a number of at least 0; 0 turns clipping off; got -1."),
+    ("train --set random_positions=1", "random_positions must be true or false; got 1."),
+    ("train --set first_seed=x", "first_seed must be a whole number of at least 0; got 'x'."),
+    ("train --set rotary_base=x", "rotary_base must be a number above 1; got 'x'."),
+    ("train --set context=x", "context must be a whole number of at least 1; got 'x'."),
+    ("train --set sizes=abc", "sizes must be rising whole numbers of at least 4; got 'abc'."),
+    ("train --set sizes=3", "sizes must be rising whole numbers of at least 4; got (3,)."),
+    ("train --set buckets=0", "buckets must be rising whole numbers of at least 1; got (0,)."),
+    ("train --set extra_sizes=[[9]]", "extra_sizes must be rising whole numbers of at least 4; got ([9],)."),
+    ("train --set algorithms=bfs,bsf", "CLRS-Text has no algorithm 'bsf'. Did you mean 'bfs'?"),
+    ("train --set algorithms=5", "algorithms must be names, e.g. bfs,dfs; got 5."),
+    ("train --set evaluation.sizes=3", "sizes must be whole numbers of at least 4; got (3,)."),
+    ("train --set evaluation.seed=x", "seed must be a whole number of at least 0; got 'x'."),
+    ("train --models transformr,", "has no model 'transformr'. Did you mean 'transformer'"),
+    ("train --models ,", "Give names with commas between them, or leave the option out; got ','."),
+    ("train --preset nope.toml", "No file nope.toml. Give the path of a TOML file, or a preset: tiny, quick, demo,"),
+    (
+        "train --set growing.sizes=[5]",
+        "Settings of growing (sizes) mean nothing where no model is asked at rising n. Say which: "
+        "growing.models=transformer,transnar",
+    ),
+    ("train --set growing.models=transnr", "has no model 'transnr'. Did you mean 'transnar'"),
+    ("eval results/transnar-demo --set sizes=ten", "sizes must be whole numbers of at least 4; got 'ten'."),
+    ("eval results/transnar-demo --set evaluation.sizes=5", "No setting 'evaluation.sizes'. Valid: count, "),
+]
+
+
+@pytest.mark.parametrize(("typed", "says"), BAD_TYPED, ids=lambda x: x if "--" in x else "")
+def test_what_is_typed_wrong_is_refused_in_words(typed: str, says: str) -> None:
+    done = CliRunner().invoke(app, ["transnar", *typed.split()])
+    assert isinstance(done.exception, ValueError | OSError)  # which end in their message
+    assert says in str(done.exception)
+
+
+def test_a_lone_value_stands_for_itself() -> None:
+    """On the command line and in TOML alike."""
+    changes = {"sizes": 5, "extra_sizes": 9, "buckets": 64, "algorithms": "bfs, minimum", "evaluation.sizes": 10}
+    study = read_study("tiny", {**changes, "growing.sizes": 16, "growing.models": "transnar"})
+    config = study.models["transnar"]
+    assert (config.sizes, config.extra_sizes, config.buckets) == ((5,), (9,), (64,))
+    assert config.algorithms == ("bfs", "minimum")
+    assert (study.evaluation.sizes, study.grown) == ((10,), ("transnar",))
+    assert study.growing == EvaluationConfig(sizes=(16,))
+    assert TextTrainingConfig.from_settings({**SMALL, "algorithms": "bfs"}).algorithms == ("bfs",)
+    listed = config.from_settings({**config.as_json()})
+    assert (listed, listed.name()) == (config, config.name())
 
 
 @pytest.mark.parametrize(("change", "says"), BAD)

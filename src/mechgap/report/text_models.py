@@ -294,7 +294,12 @@ def _plain(answer: str) -> str:
 
 
 def _listed(names: str | None) -> list[str]:
-    return [] if names is None else [name.strip() for name in names.split(",")]
+    if names is None:
+        return []
+    found = [name.strip() for name in names.split(",") if name.strip()]
+    if not found:
+        raise ValueError(f"Give names with commas between them, or leave the option out; got {names!r}.")
+    return found
 
 
 def _controls(names: str) -> list[str]:

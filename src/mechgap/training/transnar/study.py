@@ -25,6 +25,7 @@ from mechgap.storage import write_text
 from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.config import hashed_name, parse_toml
 from mechgap.training.multi_task import MultiTask, MultiTaskConfig, train_together
+from mechgap.training.rules import names_in
 from mechgap.training.transnar.config import STAND_IN, EvaluationConfig, TextTrainingConfig
 from mechgap.training.transnar.data import kept_groups
 from mechgap.training.transnar.distillation import share_right, taught_groups
@@ -105,6 +106,10 @@ def read_study(source: str, changes: Mapping[str, Any] | None = None, models: Se
     if source in PRESETS:
         written = (files("mechgap.experiments") / "transnar" / f"{source}.toml").read_text()
     elif source.endswith(".toml"):
+        if not Path(source).is_file():
+            raise FileNotFoundError(
+                f"No file {source}. Give the path of a TOML file, or a preset: {', '.join(PRESETS)}."
+            )
         written = Path(source).read_text()
     else:
         raise ValueError(f"No preset {source!r}. {nearest(source, PRESETS)} A path ends in .toml.")
@@ -127,7 +132,12 @@ def _study(name: str, settings: Mapping[str, dict[str, Any]]) -> Study:
     looks_at = {model: own.get("reasoner", TRAINED) for model, own in models.items()}
     teachers = {model: own["teacher"] for model, own in models.items() if "teacher" in own}
     growing = dict(settings["growing"])
-    grown = tuple(growing.pop("models", ()))
+    grown = names_in(growing.pop("models", ()))
+    if growing and not grown:
+        raise ValueError(
+            f"Settings of growing ({', '.join(growing)}) mean nothing where no model is asked at rising n. Say which: "
+            f"growing.models={','.join(models)}"
+        )
     configs = {
         model: TextTrainingConfig.from_settings(
             {**settings["training"], **{k: x for k, x in own.items() if k not in ("reasoner", "teacher")}}
@@ -148,7 +158,7 @@ def _study(name: str, settings: Mapping[str, dict[str, Any]]) -> Study:
         EvaluationConfig.from_settings(settings["evaluation"]),
         looks_at,
         teachers,
-        EvaluationConfig.from_settings(growing) if growing else None,
+        EvaluationConfig.from_settings(growing) if grown else None,
         grown,
     )
 
