@@ -1,5 +1,6 @@
 """Text models in training: what they learn from, whom they look at, and that a small one learns at all."""
 
+import io
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -448,6 +449,9 @@ hidden = 4
 [reasoners.other]
 first_seed = 1
 
+[training]
+algorithms = ["minimum"]
+
 [models.transnar]
 
 [evaluation]
@@ -561,6 +565,11 @@ BAD_TYPED = [
         "Settings of growing (sizes) mean nothing where no model is asked at rising n. Say which: "
         "growing.models=transformer,transnar",
     ),
+    (
+        "train --set algorithms=bfs,dfs",
+        "The model 'transnar' is asked about dfs, and its reasoner learns bfs, minimum, insertion_sort. Add to "
+        'reasoner.algorithms, ask about fewer (algorithms), or set unseen = "stand_in".',
+    ),
     ("train --set growing.models=transnr", "has no model 'transnr'. Did you mean 'transnar'"),
     ("eval results/transnar-demo --set sizes=ten", "sizes must be whole numbers of at least 4; got 'ten'."),
     ("eval results/transnar-demo --set evaluation.sizes=5", "No setting 'evaluation.sizes'. Valid: count, "),
@@ -572,6 +581,61 @@ def test_what_is_typed_wrong_is_refused_in_words(typed: str, says: str) -> None:
     done = CliRunner().invoke(app, ["transnar", *typed.split()])
     assert isinstance(done.exception, ValueError | OSError)  # which end in their message
     assert says in str(done.exception)
+
+
+def test_only_a_trained_reasoner_must_have_learned_what_is_asked() -> None:
+    changes = {"algorithms": "bfs,dfs"}
+    for study in (
+        read_study("tiny", changes, looks_at="compiled"),
+        read_study("tiny", changes, models=["transformer"]),
+        read_study("tiny", {**changes, "reasoner.algorithms": "bfs,dfs", "reasoner.algorithms_per_step": 2}),
+    ):
+        assert all(config.algorithms == ("bfs", "dfs") for config in study.models.values())
+    assert set(read_study("tiny", changes, looks_at="compiled").looks_at.values()) == {"compiled"}
+
+
+def test_a_model_with_stand_ins_may_be_asked_about_more(tmp_path: Path) -> None:
+    written = '[training]\nalgorithms = ["bfs", "dfs"]\n[reasoner]\nalgorithms = ["bfs"]\n[models.transnar]\n'
+    (tmp_path / "my.toml").write_text(written)
+    with pytest.raises(ValueError, match="is asked about dfs, and its reasoner learns bfs"):
+        read_study(str(tmp_path / "my.toml"))
+    (tmp_path / "my.toml").write_text(written + 'unseen = "stand_in"\n')
+    assert list(read_study(str(tmp_path / "my.toml")).models) == ["transnar"]
+
+
+def test_a_damaged_state_says_what_to_do(tmp_path: Path, groups: tuple[Group, ...]) -> None:
+    place = tmp_path / PLAIN.name()
+    place.mkdir()
+    (place / loop.FILE.format(seed=0)).write_bytes(b"half of a")
+    with pytest.raises(ValueError, match=r"state-0\.safetensors .* may be truncated\. Delete it to start this seed"):
+        train_text_models(PLAIN, groups=groups, folder=tmp_path, quiet=True)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_somebody_at_a_terminal_is_told_what_to_type(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal("minimum:\n"))
+    with pytest.raises(ValueError, match="A question must be three lines"):
+        text_models.answer_and_print(Path("nowhere"), None)
+    said = capsys.readouterr()
+    assert "a question of CLRS-Text, three lines, and end it with Ctrl-D" in said.err
+    assert text.parse(said.err.partition("For example:\n")[2]).algorithm == "minimum"
+    assert said.out == ""
+    monkeypatch.setattr("sys.stdin", io.StringIO("minimum:\n"))
+    with pytest.raises(ValueError, match="A question must be three lines"):
+        text_models.answer_and_print(Path("nowhere"), None)
+    assert capsys.readouterr().err == ""
+
+
+def test_questions_are_answered_one_at_a_time() -> None:
+    several = "".join(e.text for e in text.sample("minimum", 4, 2))
+    done = CliRunner().invoke(app, ["transnar", "answer", "nowhere"], input=several)
+    assert str(done.exception).startswith("One question at a time, which is three lines; got 2: minimum: minimum:")
 
 
 def test_a_lone_value_stands_for_itself() -> None:

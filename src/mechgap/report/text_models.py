@@ -4,7 +4,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -52,9 +52,8 @@ def train_and_print(
     """Train what a study lacks, and print the scores."""
     if reasoner not in (TRAINED, COMPILED):
         raise ValueError(f"The reasoner is {TRAINED} or {COMPILED}; got {reasoner!r}.")
-    study, console = read_study(preset, changes, _listed(models)), Console()
-    if reasoner == COMPILED:
-        study = replace(study, looks_at=dict.fromkeys(study.models, COMPILED))
+    looks_at = COMPILED if reasoner == COMPILED else None
+    study, console = read_study(preset, changes, _listed(models), looks_at), Console()
     chosen = _controls(controls)
     done = run_study(study, folder, compiled=compiled_reasoner, controls=chosen, watch=console.print)
     print_scores({name: result.metrics[SCORES] for name, result in done.items()}, done)
@@ -178,8 +177,8 @@ def answer_and_print(folder: Path, question: str | None, html: Path | None = Non
         check_page(html)
     elif model is not None:
         raise ValueError("--model chooses whom a page is about; give --html, too.")
-    asked = sys.stdin.read() if question is None else question.replace("\\n", "\n")
-    example = example_of(asked.rstrip("\n") + "\n")
+    asked = _typed() if question is None else question.replace("\\n", "\n")
+    example = example_of(_one_question(asked.rstrip("\n") + "\n"))
     done = load_study(folder)
     if html is not None:
         model = looking_model(done, model)
@@ -191,6 +190,25 @@ def answer_and_print(folder: Path, question: str | None, html: Path | None = Non
     if html is not None:
         write_page(done, {name: answers[0] for name, answers in said.items()}, example, html, model)
         Console().print(f"wrote {html}", highlight=False, markup=False)
+
+
+def _typed() -> str:
+    """What comes from standard input; a person who would have to type it is told so."""
+    if sys.stdin.isatty():
+        say = Console(stderr=True, highlight=False, soft_wrap=True).print
+        say("Type a question of CLRS-Text, three lines, and end it with Ctrl-D. For example:", markup=False)
+        say("minimum:\nkey: [0.5 0.25 0.75]\nmin:", markup=False)
+    return sys.stdin.read()
+
+
+def _one_question(asked: str) -> str:
+    begun = [line for line in asked.split("\n") if line.endswith(":") and line[:-1] in text.ALGORITHMS]
+    if len(begun) > 1:
+        raise ValueError(
+            f"One question at a time, which is three lines; got {len(begun)}: {' '.join(begun)} Give the first one "
+            f"alone, e.g. by `head -3`."
+        )
+    return asked
 
 
 def print_answers(done: Mapping[str, TextModels], examples: Sequence[Example]) -> dict[str, list[str]]:

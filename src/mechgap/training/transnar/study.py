@@ -94,7 +94,12 @@ class Study:
         return replace(self, models={name: config for name, config in self.models.items() if name in wanted})
 
 
-def read_study(source: str, changes: Mapping[str, Any] | None = None, models: Sequence[str] = ()) -> Study:
+def read_study(
+    source: str,
+    changes: Mapping[str, Any] | None = None,
+    models: Sequence[str] = (),
+    looks_at: str | None = None,
+) -> Study:
     """A preset, or a TOML file.
 
     Args:
@@ -102,6 +107,7 @@ def read_study(source: str, changes: Mapping[str, Any] | None = None, models: Se
         changes: settings to replace; those of reasoners and evaluations start with `reasoner.`, `evaluation.` and
             `growing.`.
         models: only these, by name.
+        looks_at: the name of a reasoner that all models look at, whatever the study says.
     """
     if source in PRESETS:
         written = (files("mechgap.experiments") / "transnar" / f"{source}.toml").read_text()
@@ -123,7 +129,28 @@ def read_study(source: str, changes: Mapping[str, Any] | None = None, models: Se
         own = dot and table in ("reasoner", "evaluation", "growing")
         settings[table if own else "training"][setting if own else name] = value
     study = _study(Path(source).stem, settings)
-    return study.only(models) if models else study
+    study = study.only(models) if models else study
+    if looks_at is not None:
+        study = replace(study, looks_at=dict.fromkeys(study.looks_at, looks_at))
+    _check_known(study)
+    return study
+
+
+def _check_known(study: Study) -> None:
+    """Refuse a model whose questions its reasoner does not learn about, before any of them is trained."""
+    for name, config in study.models.items():
+        who = study.looks_at[name]
+        if not config.looks or who == COMPILED or config.unseen == STAND_IN:
+            continue
+        learned = study.reasoners[who].algorithms
+        unknown = [algorithm for algorithm in config.algorithms if algorithm not in learned]
+        if unknown:
+            setting = "reasoner.algorithms" if who == TRAINED else f"algorithms of [reasoners.{who}]"
+            raise ValueError(
+                f"The model {name!r} is asked about {', '.join(unknown)}, and its reasoner learns "
+                f"{', '.join(learned)}. "
+                f'Add to {setting}, ask about fewer (algorithms), or set unseen = "{STAND_IN}".'
+            )
 
 
 def _study(name: str, settings: Mapping[str, dict[str, Any]]) -> Study:
