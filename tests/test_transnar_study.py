@@ -506,6 +506,36 @@ def test_the_models_that_come_along_are_those_of_the_preset() -> None:
     assert (place / exam_file(text_models.DEMO_ASKED, study.models["transnar"].algorithms)).exists()
 
 
+@pytest.mark.parametrize("ways", [1, 4])
+def test_scores_fit_into_eighty_columns(
+    ways: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every word and number whole, and one score per line."""
+    monkeypatch.setenv("COLUMNS", "80")
+    place = text_models.demo_folder()
+    assert place is not None
+    metrics = {name: json.loads((place / name / "metrics.json").read_text()) for name in ("transformer", "transnar")}
+    scores = {name: found["scores"] for name, found in metrics.items()}
+    for found in scores.values():
+        (runs,) = found["models"].values()
+        found["models"] = dict.fromkeys(list(asking.CONTROLS)[:ways], runs)
+    manifest = {"parameters": 1_119_450}
+    done = {name: TextModels(PLAIN, (), (), {}, manifest) for name in scores}
+    text_models.print_scores(scores, done)
+    said = capsys.readouterr().out
+    assert "…" not in said
+    assert max(map(len, said.splitlines())) <= 80
+    rows = [line.replace("│", " ").split() for line in said.splitlines()]
+    means = [[scores[name]["models"]["as trained"][0]["by_size"][n][-1] for n in ("10", "12", "14")] for name in scores]
+    for key, label in (("clrs", "CLRS"), ("shape", "shape"), ("parse", "parse")):
+        for three in means:
+            cells = [label, *(f"{100 * row[key]:.1f}" for row in three)]
+            assert any(" ".join(cells) in " ".join(row) for row in rows), cells
+    for words in ("transformer", "1.12 M weights", "best constant answer", "n = 10", "n = 14"):
+        assert words in said
+    assert ("asked" in said) == (ways > 1)
+
+
 @pytest.mark.slow
 def test_the_demonstration_shows_questions_answers_and_scores() -> None:
     said = CliRunner().invoke(app, ["transnar", "demo"], catch_exceptions=False).output

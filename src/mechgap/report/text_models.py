@@ -41,6 +41,7 @@ from mechgap.training.transnar.summary import write_summary
 
 DEMO = ("results", "transnar-demo")
 DEMO_ASKED, DEMO_SHOWN = EvaluationConfig(sizes=(10, 12, 14), count=8), 4
+SCORE_NAMES = {"clrs": "CLRS", "shape": "shape", "parse": "parse"}
 MOST_MIB = 16  # of what is kept beside the source for the demonstration
 COMPILED_WIDTH = 256  # of all networks of a compiled reasoner, where one does not fit into the usual 128 channels
 COMPILED_FRAMES = 64  # the most steps of an execution that a compiled reasoner has room for, and one more
@@ -121,30 +122,35 @@ def print_scores(scores: Mapping[str, Mapping[str, Any]], done: Mapping[str, Tex
 
 
 def summary_table(scores: Mapping[str, Mapping[str, Any]], done: Mapping[str, TextModels]) -> Table:
-    """One row per model and way of asking; shape, parse and CLRS at every size."""
+    """The three scores of every model and way of asking at every size, narrow enough for 80 columns."""
     first = next(iter(scores.values()))
     sizes = [str(n) for n in first["evaluation"]["sizes"]]
-    table = Table(title="mean over algorithms, in percent: shape / parse / CLRS", title_justify="left")
-    for column in ("model", "asked", "seeds", "weights", *(f"n = {n}" for n in sizes), "s"):
-        table.add_column(column, no_wrap=column == "model")
+    several = any(len(found["models"]) > 1 for found in scores.values())
+    table = Table(title="mean over algorithms, in percent", title_justify="left")
+    for column in ("model", *(["asked"] if several else []), "score", *(f"n = {n}" for n in sizes), "s"):
+        table.add_column(column, no_wrap=column != "asked")
+
+    def add(label: str, asked: str, runs: Sequence[Mapping[str, Any]]) -> None:
+        cells = [_mean_cell([run["by_size"][n][-1] for run in runs]) for n in sizes]
+        seconds = f"{np.mean([run['seconds'] for run in runs]):.1f}"
+        shown = [asked] if several else []
+        table.add_row(label, *shown, "\n".join(SCORE_NAMES.values()), *cells, seconds, end_section=True)
+
     for name, found in scores.items():
-        count = f"{done[name].manifest['parameters'] / 1e6:.2f} M"
         for asked, runs in found["models"].items():
-            cells = [_mean_cell([run["by_size"][n][-1] for run in runs]) for n in sizes]
-            seconds = np.mean([run["seconds"] for run in runs])
-            table.add_row(name, asked, str(len(runs)), count, *cells, f"{seconds:.1f}")
-    others = {
-        label: found[key]
-        for found in scores.values()
-        for key, label in (("reasoner", "the reasoner alone"), ("exact", "the algorithm itself"))
-        if key in found
-    }
-    for label, run in others.items():
-        cells = [_mean_cell([run["by_size"][n][-1]]) for n in sizes]
-        table.add_row(label, "", "", "", *cells, f"{run['seconds']:.1f}")
+            add(_about(name, done[name], len(runs)), asked, runs)
+    for key, label in (("reasoner", "the reasoner alone"), ("exact", "the algorithm itself")):
+        having = [found[key] for found in scores.values() if key in found]
+        if having:
+            add(label, "", having[-1:])
     floors = [f"{100 * first['exact']['by_size'][n][-1]['floor']:.1f}" for n in sizes]
-    table.add_row("best constant answer", "", "", "", *floors, "")
+    table.add_row("best constant answer", *([""] if several else []), SCORE_NAMES["clrs"], *floors, "")
     return table
+
+
+def _about(name: str, result: TextModels, seeds: int) -> str:
+    weights = f"{result.manifest['parameters'] / 1e6:.2f} M weights"
+    return "\n".join((name, weights, *([f"{seeds} seeds"] if seeds > 1 else [])))
 
 
 def algorithm_table(scores: Mapping[str, Mapping[str, Any]], size: int) -> Table:
@@ -303,8 +309,7 @@ def demo_folder() -> Path | None:
 
 
 def _mean_cell(rows: Sequence[Mapping[str, Any]]) -> str:
-    shares = [100 * np.mean([row[key] for row in rows]) for key in ("shape", "parse", "clrs")]
-    return " / ".join(f"{share:.1f}" for share in shares)
+    return "\n".join(f"{100 * np.mean([row[key] for row in rows]):.1f}" for key in SCORE_NAMES)
 
 
 def _plain(answer: str) -> str:
