@@ -153,3 +153,21 @@ def test_scores_of_the_demonstrations_models() -> None:
         plain, looking = grown[0][n][-1], last[-1]
         scores = [plain["clrs"], looking["clrs"], looking["floor"]]
         assert shown[n] == [str(looking["count"]), *(f"{100 * x:.1f}" for x in scores)]
+
+
+def test_where_the_demonstrations_model_looks() -> None:
+    found = json.loads((ROOT / "results/transnar-demo/looking.json").read_text())
+    manifest = json.loads((ROOT / "results/transnar-demo/transnar/manifest.json").read_text())
+    assert found["model"] == manifest["fingerprints"][0]
+    shown, page = rows("docs/transnar.md"), (ROOT / "docs/transnar.md").read_text()
+    assert f"counts over {found['questions']} questions of every algorithm at n = {found['n']}, " in page
+    assert {f"{100 * row['random']:.1f}" for row in found["rows"]} == set(
+        re.findall(r"random looks have (\S+)\. ", page)
+    )
+    for row in found["rows"]:
+        best = row["best"]
+        means = [(share[0], dealt[0]) for share, dealt in zip(row["share"], row["dealt"], strict=True)]
+        cells = [f"{100 * share:.1f} ({100 * dealt:.1f})" for share, dealt in (*means, (best["share"], best["dealt"]))]
+        cells[-1] = f"layer {best['layer']}, head {best['head']}: {cells[-1]}"
+        assert shown[f"{row['algorithm']}, `{row['aim']}`"] == [str(row["tokens"]), *cells]
+    assert sum("`named` |" in line or "`about` |" in line for line in page.splitlines()) == len(found["rows"]) + 2

@@ -302,6 +302,18 @@ def test_cached_decoding_is_the_full_forward_pass(where: str) -> None:
     assert len(np.unique(tokens)) > 2
 
 
+def test_gates_stay_shut_while_an_answer_is_written() -> None:
+    """Shut for the prompt and for every token after it: what is said is what the Transformer within says."""
+    net, nobody = model(), -1
+    assert np.abs(np.tanh(net.crosses.gates)).min() > 1e-3
+    asked = (PROMPTS, LENGTHS, PLACES)
+    shut = np.asarray(greedy(net, *asked, MEMORIES, max_new=NEW, eos=nobody, opened=SHUT))
+    plain = np.asarray(greedy(net.plain(), *asked, max_new=NEW, eos=nobody))
+    np.testing.assert_array_equal(shut, plain)
+    opened = np.asarray(greedy(net, *asked, MEMORIES, max_new=NEW, eos=nobody, opened=OPEN))
+    assert np.any(opened != plain)
+
+
 def test_cached_logits_are_those_of_the_full_forward_pass() -> None:
     net, advance = model(), eqx.filter_jit(step)
     memory = memory_of(1)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -133,6 +134,19 @@ def test_hits_over_several_questions() -> None:
     np.testing.assert_allclose(found.share, 2 / 3)
     np.testing.assert_allclose(found.dealt, (1 * 1 + 1 * 2) / 9)
     np.testing.assert_allclose(found.random, (0.5 + 0.5 + 0.25) / 3)
+
+
+def test_the_best_head_is_chosen_on_other_questions_than_it_is_counted_on() -> None:
+    right, wrong = (said(BFS, "[0 0", aims) for aims in ([0, 0, 0, 0], [3, 3, 3, 3]))
+
+    def two(*heads: Looked) -> Looked:
+        nodes, edges = (np.concatenate([getattr(head, k) for head in heads], axis=1) for k in ("nodes", "edges"))
+        return replace(heads[0], nodes=nodes, edges=edges)
+
+    best_head = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks/looking.py"))["best_head"]
+    found = best_head([two(wrong, right), two(right, wrong)], "named")  # the other half alone would choose the first
+    assert found == {"layer": 0, "head": 1, "tokens": 2, "share": 0.0, "dealt": 0.0}
+    assert best_head([two(wrong, right)] * 2, "named")["share"] == 1.0
 
 
 def test_no_hits_where_nobody_is_aimed_at() -> None:

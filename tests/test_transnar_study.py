@@ -33,7 +33,13 @@ from mechgap.training.transnar.data import (
     positions_for,
 )
 from mechgap.training.transnar.distillation import answered, examples_of, share_right, taught_groups
-from mechgap.training.transnar.evaluation import _by_room, check_unseen, evaluate_growing, positions_to_answer
+from mechgap.training.transnar.evaluation import (
+    _by_room,
+    check_unseen,
+    evaluate_growing,
+    most_said,
+    positions_to_answer,
+)
 from mechgap.training.transnar.exam import exam_file, exam_for, growing_exam, tokens_of
 from mechgap.training.transnar.loop import Pair, initial_model, loss_of, memory_of, train_text_models, with_states
 from mechgap.training.transnar.reasoner import questions_asked, stand_in
@@ -324,21 +330,47 @@ def test_positions_of_questions_lie_as_far_apart_as_in_training() -> None:
     assert len(set(buckets)) > 1
     at = positions_to_answer(config, examples, 300, seed=0)
     assert at.shape == (40, 300)
-    assert np.all(np.diff(at) > 0)
     assert (at.min() >= 0, at.max()) == (True, config.max_position - 1)
+    for row, bucket, example in zip(at, buckets, examples, strict=True):
+        used = max(bucket, tokens_of(example)[0] + most_said(example))
+        assert np.all(np.diff(row[:used]) > 0)
+        assert np.all(row[used:] == config.max_position - 1)  # padding
     rng = np.random.default_rng(1)
     for bucket in set(buckets):
         ours = np.diff(at[np.equal(buckets, bucket)][:, :bucket]).mean()
         trained = np.diff(positions_for(config, rng, bucket, 100)).mean()
-        assert ours == pytest.approx(trained, rel=0.05), bucket
-    alone = positions_to_answer(config, examples[-1:], 300, seed=0)
-    np.testing.assert_array_equal(alone[0], at[-1])
-    assert np.any(positions_to_answer(config, examples[-1:], 300, seed=1) != alone)
-    short = positions_to_answer(config, examples[-1:], 40, seed=0)[0]
-    assert short.shape == (40,)
-    assert short.max() < 2 * 8192 * 40 / buckets[-1]  # they are the first of those that the bucket has
+        assert ours == pytest.approx(trained, rel=0.02), bucket
+    assert np.any(positions_to_answer(config, examples[-1:], 300, seed=1) != at[-1])
     counted = positions_to_answer(config, examples, 300, seed=0, drawn=False)
     np.testing.assert_array_equal(counted, np.tile(np.arange(300), (40, 1)))
+
+
+@pytest.mark.parametrize("length", [40, 160, 512, 1024])
+def test_positions_are_those_of_the_question_alone(length: int) -> None:
+    """However much room answers are given, which other questions of a call decide."""
+    config = replace(CONFIG, random_positions=True, buckets=(64, 128, 256), context=1024, max_position=1024)
+    for name, n in (("minimum", 4), ("bfs", 8), ("insertion_sort", 16)):
+        examples = text.sample(name, n, count=3)
+        at, other = (positions_to_answer(config, examples, size, seed=0) for size in (length, 300))
+        some = min(length, 300)
+        np.testing.assert_array_equal(at[:, :some], other[:, :some])
+        alone = positions_to_answer(config, examples[1:2], length, seed=0)
+        np.testing.assert_array_equal(alone[0], at[1])
+
+
+def test_answers_to_questions_together_are_those_to_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a model with random weights, which says something else at other positions."""
+    config = replace(PLAIN, random_positions=True, buckets=(32, 64), context=192, max_position=512)
+    rng, shapes = np.random.default_rng(4), initial_model(config, None, 0)
+    model = jax.tree.map(lambda w: jnp.asarray(rng.normal(size=w.shape), jnp.float32), shapes)
+    examples = [*text.sample("minimum", 4, seed=5), *text.sample("bfs", 5, seed=5)]
+    monkeypatch.setattr(asking, "ANSWERS", (10, 20, 40))
+    assert len({asking.room_for(e, config.context) for e in examples}) == 2  # together both have that of the longer one
+    together = asking.answers(model, config, None, examples)
+    alone = [asking.answers(model, config, None, [example])[0] for example in examples]
+    assert together == alone
+    elsewhere = asking.answers(model, config, None, examples, EvaluationConfig(position_seed=1))
+    assert together != elsewhere
 
 
 def test_a_question_never_fills_up_a_batch_with_itself() -> None:
@@ -472,6 +504,36 @@ def test_the_models_that_come_along_are_those_of_the_preset() -> None:
     study, done = read_study("demo"), load_study(place)
     assert {name: result.config for name, result in done.items()} == study.models
     assert (place / exam_file(text_models.DEMO_ASKED, study.models["transnar"].algorithms)).exists()
+
+
+@pytest.mark.parametrize("ways", [1, 4])
+def test_scores_fit_into_eighty_columns(
+    ways: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every word and number whole, and one score per line."""
+    monkeypatch.setenv("COLUMNS", "80")
+    place = text_models.demo_folder()
+    assert place is not None
+    metrics = {name: json.loads((place / name / "metrics.json").read_text()) for name in ("transformer", "transnar")}
+    scores = {name: found["scores"] for name, found in metrics.items()}
+    for found in scores.values():
+        (runs,) = found["models"].values()
+        found["models"] = dict.fromkeys(list(asking.CONTROLS)[:ways], runs)
+    manifest = {"parameters": 1_119_450}
+    done = {name: TextModels(PLAIN, (), (), {}, manifest) for name in scores}
+    text_models.print_scores(scores, done)
+    said = capsys.readouterr().out
+    assert "…" not in said
+    assert max(map(len, said.splitlines())) <= 80
+    rows = [line.replace("│", " ").split() for line in said.splitlines()]
+    means = [[scores[name]["models"]["as trained"][0]["by_size"][n][-1] for n in ("10", "12", "14")] for name in scores]
+    for key, label in (("clrs", "CLRS"), ("shape", "shape"), ("parse", "parse")):
+        for three in means:
+            cells = [label, *(f"{100 * row[key]:.1f}" for row in three)]
+            assert any(" ".join(cells) in " ".join(row) for row in rows), cells
+    for words in ("transformer", "1.12 M weights", "best constant answer", "n = 10", "n = 14"):
+        assert words in said
+    assert ("asked" in said) == (ways > 1)
 
 
 @pytest.mark.slow

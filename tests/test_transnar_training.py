@@ -1,9 +1,10 @@
 """Text models in training: what they learn from, whom they look at, and that a small one learns at all."""
 
+import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from mechgap.networks.clrs_net import STATES
 from mechgap.networks.cross_attention import Memory
 from mechgap.networks.slots import without_empty_slots
 from mechgap.report import text_models
-from mechgap.trace import Stage
+from mechgap.trace import Kind, Location, Stage, Variable
 from mechgap.training.data import processed
 from mechgap.training.multi_task import MultiTaskConfig
 from mechgap.training.multi_task.pool import sources_of
@@ -50,7 +51,7 @@ from mechgap.training.transnar.data import (
 from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers, written
 from mechgap.training.transnar.exam import score_by_size
 from mechgap.training.transnar.loop import Pair, initial_model, learns, loss_of
-from mechgap.training.transnar.reasoner import layer_steps, questions_asked, shuffled, standing_order
+from mechgap.training.transnar.reasoner import Asked, layer_steps, questions_asked, shuffled, standing_order
 from mechgap.training.transnar.study import ASKED, PRESETS, ask_reasoner, load_study, places_of, read_study
 from mechgap.training.transnar.summary import read_reasoners, write_summary
 from mechgap.training.weights import named
@@ -178,13 +179,42 @@ def test_other_questions_of_a_batch_change_no_memory(any_reasoner: SharedReasone
     close(shuffled(together).nodes[0], together.nodes[2])
 
 
-def test_permuted_nodes_permute_the_memory(any_reasoner: SharedReasoner) -> None:
-    reasoner = any_reasoner
-    (example,) = text.sample("bfs", 5)
+def renamed_nodes(asked: Asked, variables: Iterable[Variable], order: np.ndarray) -> Asked:
+    """The same question about nodes in another order: node k is what was order[k]. Values that name nodes follow."""
+    place, of_slot = np.argsort(order), {variable.name: variable for variable in variables}
+
+    def moved(slot: str, x: np.ndarray) -> np.ndarray:
+        if of_slot[slot].location == Location.GRAPH:
+            return x
+        x = x[:, order][:, :, order] if of_slot[slot].location == Location.EDGE else x[:, order]
+        return place[x].astype(x.dtype) if of_slot[slot].kind == Kind.POINTER else x
+
+    parts = ({slot: moved(slot, x) for slot, x in values.items()} for values in (asked.inputs, asked.hints))
+    return replace(asked, **dict(zip(("inputs", "hints"), parts, strict=True)))
+
+
+@cache
+def reasoner_that(thinks: str) -> Reasoner:
+    names = ("minimum", "bfs")
+    if thinks != "exactly":
+        return made_reasoner(*names, processor=thinks)
+    return CompiledReasoner.of({n: compile_program(n, hidden=64, max_nodes=8, certify="none") for n in names}, frames=8)
+
+
+@pytest.mark.parametrize("name", ["bfs", "minimum"])
+@pytest.mark.parametrize("thinks", ["triplet_gmpnn", "gatv2", "exactly"])
+def test_permuted_nodes_permute_the_memory(thinks: str, name: str) -> None:
+    reasoner = reasoner_that(thinks)
+    (example,) = text.sample(name, 5)
     order = np.array([3, 0, 4, 1, 2])
     asked = questions_asked(reasoner, [text.parse(example.question)])
-    moved = {k: x[:, order][:, :, order] if x.ndim == 3 else x[:, order] for k, x in asked.inputs.items()}
-    before, after = memory_of(reasoner, asked), memory_of(reasoner, replace(asked, inputs=moved))
+    moved = renamed_nodes(asked, reasoner.slots.spec, order)
+    own = set(reasoner.slots.names[name].values())
+    pointers = [(given, slot) for given in ("inputs", "hints") for slot in own & getattr(asked, given).keys()]
+    names = [np.any(getattr(moved, k)[slot] != getattr(asked, k)[slot][:, order]) for k, slot in pointers]
+    assert any(names) or (name == "bfs" and thinks != "exactly")  # there no value names a node
+    before, after = memory_of(reasoner, asked), memory_of(reasoner, moved)
+    assert np.abs(after.nodes - before.nodes).max() > 1e-3
     close(after.nodes, before.nodes[:, order])
     close(after.edges, before.edges[:, order][:, :, order])
 
@@ -419,6 +449,9 @@ hidden = 4
 [reasoners.other]
 first_seed = 1
 
+[training]
+algorithms = ["minimum"]
+
 [models.transnar]
 
 [evaluation]
@@ -500,12 +533,123 @@ BAD = [
     ({"train_reasoner": "first"}, "train_reasoner must be one of 'none', 'last', 'all'; got 'first'"),
     ({"train_reasoner": "last", "reads": "per_layer"}, 'train_reasoner = "last" needs reads = "final"'),
     ({"cross_attention": "none", "memory": "shuffled"}, "leave train_reasoner, memory and unseen out"),
-    ({"train_share": 0.0}, "train_share must be above 0 and at most 1; got 0.0"),
+    ({"train_share": 0.0}, "train_share must be a number above 0 and at most 1; got 0.0"),
     ({"samples": 0}, "samples must be a whole number of at least 1; got 0"),
-    ({"learning_rate": -1.0}, "learning_rate must be above 0"),
+    ({"learning_rate": -1.0}, "learning_rate must be a number above 0, e.g. 3e-4; got -1.0"),
     ({"heads": 3}, "width must be an even multiple of heads"),
     ({"widht": 8}, "No setting 'widht'. Did you mean 'width'"),
 ]
+
+
+BAD_TYPED = [
+    ("train --set learning_rate=abc", "learning_rate must be a number above 0, e.g. 3e-4; got 'abc'."),
+    ("train --set train_share=most", "train_share must be a number above 0 and at most 1; got 'most'."),
+    ("train --set grad_clip=-1", "grad_clip must be a number of at least 0; 0 turns clipping off; got -1."),
+    ("train --set random_positions=1", "random_positions must be true or false; got 1."),
+    ("train --set first_seed=x", "first_seed must be a whole number of at least 0; got 'x'."),
+    ("train --set rotary_base=x", "rotary_base must be a number above 1; got 'x'."),
+    ("train --set context=x", "context must be a whole number of at least 1; got 'x'."),
+    ("train --set sizes=abc", "sizes must be rising whole numbers of at least 4; got 'abc'."),
+    ("train --set sizes=3", "sizes must be rising whole numbers of at least 4; got (3,)."),
+    ("train --set buckets=0", "buckets must be rising whole numbers of at least 1; got (0,)."),
+    ("train --set extra_sizes=[[9]]", "extra_sizes must be rising whole numbers of at least 4; got ([9],)."),
+    ("train --set algorithms=bfs,bsf", "CLRS-Text has no algorithm 'bsf'. Did you mean 'bfs'?"),
+    ("train --set algorithms=5", "algorithms must be names, e.g. bfs,dfs; got 5."),
+    ("train --set evaluation.sizes=3", "sizes must be whole numbers of at least 4; got (3,)."),
+    ("train --set evaluation.seed=x", "seed must be a whole number of at least 0; got 'x'."),
+    ("train --models transformr,", "has no model 'transformr'. Did you mean 'transformer'"),
+    ("train --models ,", "Give names with commas between them, or leave the option out; got ','."),
+    ("train --preset nope.toml", "No file nope.toml. Give the path of a TOML file, or a preset: tiny, quick, demo,"),
+    (
+        "train --set growing.sizes=[5]",
+        "Settings of growing (sizes) mean nothing where no model is asked at rising n. Say which: "
+        "growing.models=transformer,transnar",
+    ),
+    (
+        "train --set algorithms=bfs,dfs",
+        "The model 'transnar' is asked about dfs, and its reasoner learns bfs, minimum, insertion_sort. Add to "
+        'reasoner.algorithms, ask about fewer (algorithms), or set unseen = "stand_in".',
+    ),
+    ("train --set growing.models=transnr", "has no model 'transnr'. Did you mean 'transnar'"),
+    ("eval results/transnar-demo --set sizes=ten", "sizes must be whole numbers of at least 4; got 'ten'."),
+    ("eval results/transnar-demo --set evaluation.sizes=5", "No setting 'evaluation.sizes'. Valid: count, "),
+]
+
+
+@pytest.mark.parametrize(("typed", "says"), BAD_TYPED, ids=lambda x: x if "--" in x else "")
+def test_what_is_typed_wrong_is_refused_in_words(typed: str, says: str) -> None:
+    done = CliRunner().invoke(app, ["transnar", *typed.split()])
+    assert isinstance(done.exception, ValueError | OSError)  # which end in their message
+    assert says in str(done.exception)
+
+
+def test_only_a_trained_reasoner_must_have_learned_what_is_asked() -> None:
+    changes = {"algorithms": "bfs,dfs"}
+    for study in (
+        read_study("tiny", changes, looks_at="compiled"),
+        read_study("tiny", changes, models=["transformer"]),
+        read_study("tiny", {**changes, "reasoner.algorithms": "bfs,dfs", "reasoner.algorithms_per_step": 2}),
+    ):
+        assert all(config.algorithms == ("bfs", "dfs") for config in study.models.values())
+    assert set(read_study("tiny", changes, looks_at="compiled").looks_at.values()) == {"compiled"}
+
+
+def test_a_model_with_stand_ins_may_be_asked_about_more(tmp_path: Path) -> None:
+    written = '[training]\nalgorithms = ["bfs", "dfs"]\n[reasoner]\nalgorithms = ["bfs"]\n[models.transnar]\n'
+    (tmp_path / "my.toml").write_text(written)
+    with pytest.raises(ValueError, match="is asked about dfs, and its reasoner learns bfs"):
+        read_study(str(tmp_path / "my.toml"))
+    (tmp_path / "my.toml").write_text(written + 'unseen = "stand_in"\n')
+    assert list(read_study(str(tmp_path / "my.toml")).models) == ["transnar"]
+
+
+def test_a_damaged_state_says_what_to_do(tmp_path: Path, groups: tuple[Group, ...]) -> None:
+    place = tmp_path / PLAIN.name()
+    place.mkdir()
+    (place / loop.FILE.format(seed=0)).write_bytes(b"half of a")
+    with pytest.raises(ValueError, match=r"state-0\.safetensors .* may be truncated\. Delete it to start this seed"):
+        train_text_models(PLAIN, groups=groups, folder=tmp_path, quiet=True)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_somebody_at_a_terminal_is_told_what_to_type(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal("minimum:\n"))
+    with pytest.raises(ValueError, match="A question must be three lines"):
+        text_models.answer_and_print(Path("nowhere"), None)
+    said = capsys.readouterr()
+    assert "a question of CLRS-Text, three lines, and end it with Ctrl-D" in said.err
+    assert text.parse(said.err.partition("For example:\n")[2]).algorithm == "minimum"
+    assert said.out == ""
+    monkeypatch.setattr("sys.stdin", io.StringIO("minimum:\n"))
+    with pytest.raises(ValueError, match="A question must be three lines"):
+        text_models.answer_and_print(Path("nowhere"), None)
+    assert capsys.readouterr().err == ""
+
+
+def test_questions_are_answered_one_at_a_time() -> None:
+    several = "".join(e.text for e in text.sample("minimum", 4, 2))
+    done = CliRunner().invoke(app, ["transnar", "answer", "nowhere"], input=several)
+    assert str(done.exception).startswith("One question at a time, which is three lines; got 2: minimum: minimum:")
+
+
+def test_a_lone_value_stands_for_itself() -> None:
+    """On the command line and in TOML alike."""
+    changes = {"sizes": 5, "extra_sizes": 9, "buckets": 64, "algorithms": "bfs, minimum", "evaluation.sizes": 10}
+    study = read_study("tiny", {**changes, "growing.sizes": 16, "growing.models": "transnar"})
+    config = study.models["transnar"]
+    assert (config.sizes, config.extra_sizes, config.buckets) == ((5,), (9,), (64,))
+    assert config.algorithms == ("bfs", "minimum")
+    assert (study.evaluation.sizes, study.grown) == ((10,), ("transnar",))
+    assert study.growing == EvaluationConfig(sizes=(16,))
+    assert TextTrainingConfig.from_settings({**SMALL, "algorithms": "bfs"}).algorithms == ("bfs",)
+    listed = config.from_settings({**config.as_json()})
+    assert (listed, listed.name()) == (config, config.name())
 
 
 @pytest.mark.parametrize(("change", "says"), BAD)

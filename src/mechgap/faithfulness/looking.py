@@ -23,7 +23,7 @@ from mechgap.networks.generation import greedy
 from mechgap.networks.transnar import TransNAR
 from mechgap.trace import Kind, Location, Variable
 from mechgap.training.transnar import Reasoner, TextModels
-from mechgap.training.transnar.evaluation import positions_to_answer, room_for
+from mechgap.training.transnar.evaluation import most_said, positions_to_answer, room_for
 from mechgap.training.transnar.reasoner import Asked, questions_asked
 
 AIMS = ("named", "about")
@@ -138,7 +138,7 @@ def look(result: TextModels, asked: Example | str, *, member: int = 0, position_
     at = jnp.asarray(positions_to_answer(config, [example], room + new, position_seed))
     ids, lengths = jnp.asarray(prompt.ids), jnp.asarray(prompt.lengths)
     answer = np.asarray(greedy(model, ids, lengths, at, memory, max_new=new, eos=text.EOS)[0])
-    said = answer[: np.argmax(answer == text.EOS) + 1] if text.EOS in answer else answer
+    said = (answer[: np.argmax(answer == text.EOS) + 1] if text.EOS in answer else answer)[: most_said(example)]
     start = int(prompt.lengths[0])
     whole = np.concatenate([prompt.ids[0, :start], answer, prompt.ids[0, start:]])
     weights = _watch(model, jnp.asarray(whole), at[0], memory)

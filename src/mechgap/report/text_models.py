@@ -4,7 +4,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -41,6 +41,7 @@ from mechgap.training.transnar.summary import write_summary
 
 DEMO = ("results", "transnar-demo")
 DEMO_ASKED, DEMO_SHOWN = EvaluationConfig(sizes=(10, 12, 14), count=8), 4
+SCORE_NAMES = {"clrs": "CLRS", "shape": "shape", "parse": "parse"}
 MOST_MIB = 16  # of what is kept beside the source for the demonstration
 COMPILED_WIDTH = 256  # of all networks of a compiled reasoner, where one does not fit into the usual 128 channels
 COMPILED_FRAMES = 64  # the most steps of an execution that a compiled reasoner has room for, and one more
@@ -52,9 +53,8 @@ def train_and_print(
     """Train what a study lacks, and print the scores."""
     if reasoner not in (TRAINED, COMPILED):
         raise ValueError(f"The reasoner is {TRAINED} or {COMPILED}; got {reasoner!r}.")
-    study, console = read_study(preset, changes, _listed(models)), Console()
-    if reasoner == COMPILED:
-        study = replace(study, looks_at=dict.fromkeys(study.models, COMPILED))
+    looks_at = COMPILED if reasoner == COMPILED else None
+    study, console = read_study(preset, changes, _listed(models), looks_at), Console()
     chosen = _controls(controls)
     done = run_study(study, folder, compiled=compiled_reasoner, controls=chosen, watch=console.print)
     print_scores({name: result.metrics[SCORES] for name, result in done.items()}, done)
@@ -124,30 +124,35 @@ def print_scores(scores: Mapping[str, Mapping[str, Any]], done: Mapping[str, Tex
 
 
 def summary_table(scores: Mapping[str, Mapping[str, Any]], done: Mapping[str, TextModels]) -> Table:
-    """One row per model and way of asking; shape, parse and CLRS at every size."""
+    """The three scores of every model and way of asking at every size, narrow enough for 80 columns."""
     first = next(iter(scores.values()))
     sizes = [str(n) for n in first["evaluation"]["sizes"]]
-    table = Table(title="mean over algorithms, in percent: shape / parse / CLRS", title_justify="left")
-    for column in ("model", "asked", "seeds", "weights", *(f"n = {n}" for n in sizes), "s"):
-        table.add_column(column, no_wrap=column == "model")
+    several = any(len(found["models"]) > 1 for found in scores.values())
+    table = Table(title="mean over algorithms, in percent", title_justify="left")
+    for column in ("model", *(["asked"] if several else []), "score", *(f"n = {n}" for n in sizes), "s"):
+        table.add_column(column, no_wrap=column != "asked")
+
+    def add(label: str, asked: str, runs: Sequence[Mapping[str, Any]]) -> None:
+        cells = [_mean_cell([run["by_size"][n][-1] for run in runs]) for n in sizes]
+        seconds = f"{np.mean([run['seconds'] for run in runs]):.1f}"
+        shown = [asked] if several else []
+        table.add_row(label, *shown, "\n".join(SCORE_NAMES.values()), *cells, seconds, end_section=True)
+
     for name, found in scores.items():
-        count = f"{done[name].manifest['parameters'] / 1e6:.2f} M"
         for asked, runs in found["models"].items():
-            cells = [_mean_cell([run["by_size"][n][-1] for run in runs]) for n in sizes]
-            seconds = np.mean([run["seconds"] for run in runs])
-            table.add_row(name, asked, str(len(runs)), count, *cells, f"{seconds:.1f}")
-    others = {
-        label: found[key]
-        for found in scores.values()
-        for key, label in (("reasoner", "the reasoner alone"), ("exact", "the algorithm itself"))
-        if key in found
-    }
-    for label, run in others.items():
-        cells = [_mean_cell([run["by_size"][n][-1]]) for n in sizes]
-        table.add_row(label, "", "", "", *cells, f"{run['seconds']:.1f}")
+            add(_about(name, done[name], len(runs)), asked, runs)
+    for key, label in (("reasoner", "the reasoner alone"), ("exact", "the algorithm itself")):
+        having = [found[key] for found in scores.values() if key in found]
+        if having:
+            add(label, "", having[-1:])
     floors = [f"{100 * first['exact']['by_size'][n][-1]['floor']:.1f}" for n in sizes]
-    table.add_row("best constant answer", "", "", "", *floors, "")
+    table.add_row("best constant answer", *([""] if several else []), SCORE_NAMES["clrs"], *floors, "")
     return table
+
+
+def _about(name: str, result: TextModels, seeds: int) -> str:
+    weights = f"{result.manifest['parameters'] / 1e6:.2f} M weights"
+    return "\n".join((name, weights, *([f"{seeds} seeds"] if seeds > 1 else [])))
 
 
 def algorithm_table(scores: Mapping[str, Mapping[str, Any]], size: int) -> Table:
@@ -180,8 +185,8 @@ def answer_and_print(folder: Path, question: str | None, html: Path | None = Non
         check_page(html)
     elif model is not None:
         raise ValueError("--model chooses whom a page is about; give --html, too.")
-    asked = sys.stdin.read() if question is None else question.replace("\\n", "\n")
-    example = example_of(asked.rstrip("\n") + "\n")
+    asked = _typed() if question is None else question.replace("\\n", "\n")
+    example = example_of(_one_question(asked.rstrip("\n") + "\n"))
     done = load_study(folder)
     if html is not None:
         model = looking_model(done, model)
@@ -193,6 +198,25 @@ def answer_and_print(folder: Path, question: str | None, html: Path | None = Non
     if html is not None:
         write_page(done, {name: answers[0] for name, answers in said.items()}, example, html, model)
         Console().print(f"wrote {html}", highlight=False, markup=False)
+
+
+def _typed() -> str:
+    """What comes from standard input; a person who would have to type it is told so."""
+    if sys.stdin.isatty():
+        say = Console(stderr=True, highlight=False, soft_wrap=True).print
+        say("Type a question of CLRS-Text, three lines, and end it with Ctrl-D. For example:", markup=False)
+        say("minimum:\nkey: [0.5 0.25 0.75]\nmin:", markup=False)
+    return sys.stdin.read()
+
+
+def _one_question(asked: str) -> str:
+    begun = [line for line in asked.split("\n") if line.endswith(":") and line[:-1] in text.ALGORITHMS]
+    if len(begun) > 1:
+        raise ValueError(
+            f"One question at a time, which is three lines; got {len(begun)}: {' '.join(begun)} Give the first one "
+            f"alone, e.g. by `head -3`."
+        )
+    return asked
 
 
 def print_answers(done: Mapping[str, TextModels], examples: Sequence[Example]) -> dict[str, list[str]]:
@@ -287,8 +311,7 @@ def demo_folder() -> Path | None:
 
 
 def _mean_cell(rows: Sequence[Mapping[str, Any]]) -> str:
-    shares = [100 * np.mean([row[key] for row in rows]) for key in ("shape", "parse", "clrs")]
-    return " / ".join(f"{share:.1f}" for share in shares)
+    return "\n".join(f"{100 * np.mean([row[key] for row in rows]):.1f}" for key in SCORE_NAMES)
 
 
 def _plain(answer: str) -> str:
@@ -296,7 +319,12 @@ def _plain(answer: str) -> str:
 
 
 def _listed(names: str | None) -> list[str]:
-    return [] if names is None else [name.strip() for name in names.split(",")]
+    if names is None:
+        return []
+    found = [name.strip() for name in names.split(",") if name.strip()]
+    if not found:
+        raise ValueError(f"Give names with commas between them, or leave the option out; got {names!r}.")
+    return found
 
 
 def _controls(names: str) -> list[str]:

@@ -1,7 +1,7 @@
 """What settings a training run may have: their names, their values, and what does not go together."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -92,6 +92,18 @@ def _plain_schedule(value: Any) -> Any:
 
 def _as_real(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def several(value: Any) -> Any:
+    """A lone number is a list of one; TOML and JSON have lists where a config has tuples."""
+    if isinstance(value, int | float):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def names_in(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Names, of which a text has one, or several with commas or blanks between them."""
+    return tuple(given.replace(",", " ").split()) if isinstance(given, str) else tuple(given)
 
 
 def whole(value: Any, least: int) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from mechgap.algorithms import TRAIN_P, algorithm, benchmark_names
 from mechgap.networks.config import NetConfig
 from mechgap.training.config import hashed_name
-from mechgap.training.rules import RULES, SMALLEST, Rule, check_names, count, obeying, real, whole
+from mechgap.training.rules import RULES, SMALLEST, Rule, check_names, count, names_in, obeying, real, several, whole
 
 ALL = "all"
 AS_LONG_AS_NEEDED = 0
@@ -92,13 +92,13 @@ class MultiTaskConfig:
 
 def _checked(settings: dict[str, Any]) -> dict[str, Any]:
     """All settings in plain form; every impossible value is named at once."""
-    several = {name: _several(settings[name]) for name in ("sizes", "p")}
-    return obeying(_RULES, {**settings, **several, "algorithms": _known(settings["algorithms"])}, _conflicts)
+    lists = {name: several(settings[name]) for name in ("sizes", "p")}
+    return obeying(_RULES, {**settings, **lists, "algorithms": _known(settings["algorithms"])}, _conflicts)
 
 
 def _known(names: str | Sequence[str]) -> tuple[str, ...]:
     """The algorithms that are meant, a text having commas or blanks between them; "all" is all but the variants."""
-    given = tuple(names.replace(",", " ").split()) if isinstance(names, str) else tuple(names)
+    given = names_in(names)
     if given == (ALL,):
         return benchmark_names()
     if ALL in given or not given or len(set(given)) < len(given):
@@ -107,11 +107,6 @@ def _known(names: str | Sequence[str]) -> tuple[str, ...]:
             f"got {', '.join(map(str, given)) or 'none'}."
         )
     return tuple(algorithm(name).name for name in given)
-
-
-def _several(value: Any) -> Any:
-    """A lone number is a list of one."""
-    return (value,) if isinstance(value, int | float) else value
 
 
 _RULES: dict[str, Rule] = {

@@ -10,7 +10,7 @@ from mechgap.algorithms import text
 from mechgap.algorithms.inputs import nearest
 from mechgap.networks.transnar_config import TransNARConfig
 from mechgap.training.config import hashed_name
-from mechgap.training.rules import check_names
+from mechgap.training.rules import check_names, names_in, several, whole
 from mechgap.training.transnar.reasoner import GRADIENTS
 
 SCHEDULES = ("constant", "cosine")
@@ -31,8 +31,9 @@ class TextTrainingConfig:
     """One kind of text model, trained from several seeds, one after the other.
 
     Attributes:
-        algorithms: what the questions are about; ("all",) is all thirty.
-        sizes: n of the questions.
+        algorithms: what the questions are about; ("all",) is all thirty. A text is read as on the command line:
+            "bfs,dfs".
+        sizes: n of the questions; one number stands for itself, here and wherever there may be several.
         samples: questions of every algorithm and size, drawn once.
         train_share: of them, that are learned from; the others validate.
         data_seed: of the reference generator's samplers.
@@ -93,9 +94,10 @@ class TextTrainingConfig:
     precision: str = "float32"
 
     def __post_init__(self) -> None:
-        if self.algorithms == ("all",):
-            object.__setattr__(self, "algorithms", text.ALGORITHMS)
-        problems = [*self._bad_counts(), *self._bad_choices()]
+        for name in ("sizes", "extra_sizes", "buckets"):
+            object.__setattr__(self, name, several(getattr(self, name)))
+        object.__setattr__(self, "algorithms", _algorithms(self.algorithms))
+        problems = [*self._bad_counts(), *self._bad_choices(), *self._bad_numbers()]
         if problems:
             raise ValueError("Bad settings for training a text model:\n  " + "\n  ".join(problems))
         self.model(1, 1)
@@ -104,7 +106,7 @@ class TextTrainingConfig:
     def from_settings(cls, settings: Mapping[str, Any]) -> "TextTrainingConfig":
         """A config from names and values; an unknown name is an error."""
         check_names([name for name in settings if name != "algorithms"], [f.name for f in fields(cls)])
-        return cls(**_tuples(settings))
+        return _filled(cls, settings)
 
     def model(self, node_width: int, edge_width: int) -> TransNARConfig:
         """The architecture, for a reasoner of these widths."""
@@ -150,28 +152,28 @@ class TextTrainingConfig:
         return hashed_name(start, json.dumps([self.as_json(), reasoner], sort_keys=True))
 
     def _bad_counts(self) -> list[str]:
-        counts = ("samples", "extra_samples", "tokens", "seeds")
+        counts = ("samples", "extra_samples", "tokens", "seeds", *("width", "layers", "heads", "hidden"))
         problems = [
             f"{name} must be a whole number of at least 1; got {getattr(self, name)!r}."
-            for name in counts
-            if not _whole(getattr(self, name), 1)
+            for name in (*counts, "context", "max_position")
+            if not whole(getattr(self, name), 1)
         ]
         for name, least in (("sizes", 4), ("extra_sizes", 4), ("buckets", 1)):
             given = getattr(self, name)
-            if name == "extra_sizes" and not given:
+            if name == "extra_sizes" and given == ():
                 continue
-            if not given or not all(_whole(x, least) for x in given) or list(given) != sorted(set(given)):
+            if not _rising(given, least):
                 problems.append(f"{name} must be rising whole numbers of at least {least}; got {given!r}.")
         problems += [
             f"{name} must be a whole number of at least 0; got {getattr(self, name)!r}."
-            for name in ("steps", "epochs", "warmup")
-            if not _whole(getattr(self, name), 0)
+            for name in ("steps", "epochs", "warmup", "data_seed", "first_seed")
+            if not whole(getattr(self, name), 0)
         ]
         if not problems and (self.steps == 0) == (self.epochs == 0):
             problems.append(
                 f"Give steps or epochs, and 0 for the other; got steps = {self.steps}, epochs = {self.epochs}."
             )
-        both = sorted(set(self.sizes) & set(self.extra_sizes))
+        both = [] if problems else sorted(set(self.sizes) & set(self.extra_sizes))
         if both:
             problems.append(f"extra_sizes must be none of sizes; got {', '.join(map(str, both))} in both.")
         if not problems and self.buckets[-1] > self.context:
@@ -181,25 +183,21 @@ class TextTrainingConfig:
         return problems
 
     def _bad_choices(self) -> list[str]:
+        given = self.algorithms
+        if not isinstance(given, tuple) or not all(isinstance(name, str) for name in given):
+            return [f"algorithms must be names, e.g. bfs,dfs; got {given!r}."]
         problems = [
             f"CLRS-Text has no algorithm {name!r}. {nearest(name, text.ALGORITHMS)}"
-            for name in self.algorithms
+            for name in given
             if name not in text.ALGORITHMS
         ]
-        if not self.algorithms or len(set(self.algorithms)) < len(self.algorithms):
-            problems.append(f"algorithms must be different names, at least one; got {', '.join(self.algorithms)}.")
+        if not given or len(set(given)) < len(given):
+            problems.append(f"algorithms must be different names, at least one; got {', '.join(given) or 'none'}.")
         choices = {"schedule": SCHEDULES, "memory": MEMORIES, "train_reasoner": GRADIENTS, "unseen": UNSEEN}
         for name, valid in {**choices, "extra_answers": ANSWERS, "precision": PRECISIONS}.items():
             if getattr(self, name) not in valid:
                 expected = ", ".join(map(repr, valid))
                 problems.append(f"{name} must be one of {expected}; got {getattr(self, name)!r}.")
-        if not 0 < self.train_share <= 1:
-            problems.append(f"train_share must be above 0 and at most 1; got {self.train_share!r}.")
-        if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)) or self.grad_clip < 0:
-            problems.append(
-                f"learning_rate must be above 0 and grad_clip at least 0; got {self.learning_rate!r}, "
-                f"{self.grad_clip!r}."
-            )
         if not self.looks and (self.train_reasoner, self.memory, self.unseen) != ("none", "own", REFUSE):
             problems.append(
                 'A model with cross_attention = "none" sees no reasoner: leave train_reasoner, memory and unseen out.'
@@ -210,13 +208,28 @@ class TextTrainingConfig:
             problems.append('train_reasoner = "last" needs reads = "final": earlier states get no gradients.')
         return problems
 
+    def _bad_numbers(self) -> list[str]:
+        rate, clip, share = self.learning_rate, self.grad_clip, self.train_share
+        problems = []
+        if not (_real(share) and 0 < share <= 1):
+            problems.append(f"train_share must be a number above 0 and at most 1; got {share!r}.")
+        if not (_real(rate) and rate > 0):
+            problems.append(f"learning_rate must be a number above 0, e.g. 3e-4; got {rate!r}.")
+        if not (_real(clip) and clip >= 0):
+            problems.append(f"grad_clip must be a number of at least 0; 0 turns clipping off; got {clip!r}.")
+        if not (_real(self.rotary_base) and self.rotary_base > 1):
+            problems.append(f"rotary_base must be a number above 1; got {self.rotary_base!r}.")
+        if not isinstance(self.random_positions, bool):
+            problems.append(f"random_positions must be true or false; got {self.random_positions!r}.")
+        return problems
+
 
 @dataclass(frozen=True)
 class EvaluationConfig:
     """What is asked of a trained model.
 
     Attributes:
-        sizes: n of the questions: between those of training, among them, and beyond.
+        sizes: n of the questions: between those of training, among them, and beyond; one number stands for itself.
         count: questions of every algorithm and size.
         seed: of the samplers; another one than in training.
         position_seed: of randomised positions.
@@ -230,12 +243,13 @@ class EvaluationConfig:
     together: int = 64
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", several(self.sizes))
         problems = [
-            f"{name} must be a whole number of at least 1; got {getattr(self, name)!r}."
-            for name in ("count", "together")
-            if not _whole(getattr(self, name), 1)
+            f"{name} must be a whole number of at least {least}; got {getattr(self, name)!r}."
+            for name, least in {"count": 1, "together": 1, "seed": 0, "position_seed": 0}.items()
+            if not whole(getattr(self, name), least)
         ]
-        if not self.sizes or not all(_whole(n, 4) for n in self.sizes):
+        if not isinstance(self.sizes, tuple) or not self.sizes or not all(whole(n, 4) for n in self.sizes):
             problems.append(f"sizes must be whole numbers of at least 4; got {self.sizes!r}.")
         if problems:
             raise ValueError("Bad settings for an evaluation:\n  " + "\n  ".join(problems))
@@ -244,13 +258,29 @@ class EvaluationConfig:
     def from_settings(cls, settings: Mapping[str, Any]) -> "EvaluationConfig":
         """A config from names and values; an unknown name is an error."""
         check_names(settings, [f.name for f in fields(cls)])
-        return cls(**_tuples(settings))
+        return _filled(cls, settings)
 
 
-def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """TOML and JSON have lists."""
-    return {name: tuple(x) if isinstance(x, list) else x for name, x in settings.items()}
+def _filled(cls: Any, settings: Mapping[str, Any]) -> Any:
+    """A config of settings that may have any type: it says itself what is wrong with them."""
+    config = object.__new__(cls)
+    for own in fields(cls):
+        object.__setattr__(config, own.name, settings.get(own.name, own.default))
+    config.__post_init__()
+    return config
 
 
-def _whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def _algorithms(given: Any) -> Any:
+    if not isinstance(given, str | list | tuple):
+        return given
+    names = names_in(given)
+    return text.ALGORITHMS if names == ("all",) else names
+
+
+def _rising(values: Any, least: int) -> bool:
+    all_whole = isinstance(values, tuple) and all(whole(x, least) for x in values)
+    return all_whole and len(values) > 0 and list(values) == sorted(set(values))
+
+
+def _real(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

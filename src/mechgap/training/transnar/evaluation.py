@@ -98,7 +98,7 @@ def answers(
             memory: Memory | None = jax.tree.map(lambda x, rows=rows: jnp.asarray(x[rows]), thoughts)
             found = _answer(model, config, memory, [examples[i] for i in rows], room, new, seed, control)
             for i, ids in list(zip(rows, found, strict=True))[: len(order) - start]:
-                said[i] = text.decode(ids)
+                said[i] = text.decode(ids[: most_said(examples[i])])  # a longer one of the call may have had more room
     return said
 
 
@@ -127,8 +127,10 @@ def positions_to_answer(
     """Positions of questions and what may be said to them, as far apart as in training.
 
     They are drawn for the bucket of a question with its right answer, as in training, and by the question and the seed
-    alone. Were they drawn for all the room that answers are given, those of short questions would lie several times as
-    close as a model has ever seen them. What is said beyond the bucket, as no right answer is, gets the last positions.
+    alone: not by what else is asked, nor by the room that answers are given. Were they drawn for all of that, those of
+    short questions would lie several times as close as a model has ever seen them. An answer that gets longer than the
+    bucket, as no right one is, has the last positions up to its end (see `most_said`). Behind that is padding, whose
+    position is the last one again: it is never looked at, and leaving room for it would push the others together.
 
     Args:
         config: how the model was trained.
@@ -145,19 +147,27 @@ def positions_to_answer(
 def _drawn_positions(
     config: TextTrainingConfig, example: Example, length: int, seed: int
 ) -> Int[np.ndarray, " length"]:
-    bucket = config.bucket(sum(tokens_of(example)))
-    beyond = max(0, length - bucket)
+    asked, said = tokens_of(example)
+    bucket, most = config.bucket(asked + said), min(asked + most_said(example), config.context)
+    beyond = max(0, most - bucket)
     rng = np.random.default_rng([seed, crc32(example.question.encode())])
     drawn = randomised_positions(rng, bucket, config.max_position - beyond, 1)[0]
     last = np.arange(config.max_position - beyond, config.max_position, dtype=np.int32)
-    return np.concatenate([drawn, last])[:length]
+    padding = np.full(max(0, length - bucket - beyond), config.max_position - 1, np.int32)
+    return np.concatenate([drawn, last, padding])[:length]
+
+
+def most_said(example: Example) -> int:
+    """How many tokens of an answer count: a quarter more than the right one has, and some. What follows is cut off."""
+    _, said = tokens_of(example)
+    return said + said // 4 + 4
 
 
 def _by_room(examples: Sequence[Example], context: int) -> dict[tuple[int, int], list[int]]:
     """(room for a question, room for its answer) -> who fits there. All answers get as much room as the longest."""
     groups: dict[tuple[int, int], list[int]] = {}
     lengths = [tokens_of(example) for example in examples]
-    longest = _room(max(said + said // 4 + 4 for _, said in lengths), ANSWERS)
+    longest = _room(max(map(most_said, examples)), ANSWERS)
     for place, (asked, said) in enumerate(lengths):
         # Near the end of the context an answer gets what is left; a right one fits, or the question is refused later.
         fitting = [new for new in (longest, *reversed(ANSWERS)) if said <= new <= context - asked]

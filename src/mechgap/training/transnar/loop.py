@@ -310,7 +310,10 @@ def _resumed(place: Path | None, seed: int, state: Any) -> tuple[int, list[float
     path = place / FILE.format(seed=seed)
     if not path.exists():
         return 0, [], state
-    tensors, header = read_tensors(path, FORMAT)
+    try:
+        tensors, header = read_tensors(path, FORMAT)
+    except ValueError as error:
+        raise ValueError(f"{error} Delete it to start this seed again.") from error
     leaves, structure = jax.tree.flatten(state)
     found = [jnp.asarray(tensors[f"{i}"]) for i in range(len(leaves))]
     return int(header["step"]), tensors["losses"].tolist(), jax.tree.unflatten(structure, found)

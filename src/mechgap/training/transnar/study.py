@@ -25,6 +25,7 @@ from mechgap.storage import write_text
 from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.config import hashed_name, parse_toml
 from mechgap.training.multi_task import MultiTask, MultiTaskConfig, train_together
+from mechgap.training.rules import names_in
 from mechgap.training.transnar.config import STAND_IN, EvaluationConfig, TextTrainingConfig
 from mechgap.training.transnar.data import kept_groups
 from mechgap.training.transnar.distillation import share_right, taught_groups
@@ -93,7 +94,12 @@ class Study:
         return replace(self, models={name: config for name, config in self.models.items() if name in wanted})
 
 
-def read_study(source: str, changes: Mapping[str, Any] | None = None, models: Sequence[str] = ()) -> Study:
+def read_study(
+    source: str,
+    changes: Mapping[str, Any] | None = None,
+    models: Sequence[str] = (),
+    looks_at: str | None = None,
+) -> Study:
     """A preset, or a TOML file.
 
     Args:
@@ -101,10 +107,15 @@ def read_study(source: str, changes: Mapping[str, Any] | None = None, models: Se
         changes: settings to replace; those of reasoners and evaluations start with `reasoner.`, `evaluation.` and
             `growing.`.
         models: only these, by name.
+        looks_at: the name of a reasoner that all models look at, whatever the study says.
     """
     if source in PRESETS:
         written = (files("mechgap.experiments") / "transnar" / f"{source}.toml").read_text()
     elif source.endswith(".toml"):
+        if not Path(source).is_file():
+            raise FileNotFoundError(
+                f"No file {source}. Give the path of a TOML file, or a preset: {', '.join(PRESETS)}."
+            )
         written = Path(source).read_text()
     else:
         raise ValueError(f"No preset {source!r}. {nearest(source, PRESETS)} A path ends in .toml.")
@@ -118,7 +129,28 @@ def read_study(source: str, changes: Mapping[str, Any] | None = None, models: Se
         own = dot and table in ("reasoner", "evaluation", "growing")
         settings[table if own else "training"][setting if own else name] = value
     study = _study(Path(source).stem, settings)
-    return study.only(models) if models else study
+    study = study.only(models) if models else study
+    if looks_at is not None:
+        study = replace(study, looks_at=dict.fromkeys(study.looks_at, looks_at))
+    _check_known(study)
+    return study
+
+
+def _check_known(study: Study) -> None:
+    """Refuse a model whose questions its reasoner does not learn about, before any of them is trained."""
+    for name, config in study.models.items():
+        who = study.looks_at[name]
+        if not config.looks or who == COMPILED or config.unseen == STAND_IN:
+            continue
+        learned = study.reasoners[who].algorithms
+        unknown = [algorithm for algorithm in config.algorithms if algorithm not in learned]
+        if unknown:
+            setting = "reasoner.algorithms" if who == TRAINED else f"algorithms of [reasoners.{who}]"
+            raise ValueError(
+                f"The model {name!r} is asked about {', '.join(unknown)}, and its reasoner learns "
+                f"{', '.join(learned)}. "
+                f'Add to {setting}, ask about fewer (algorithms), or set unseen = "{STAND_IN}".'
+            )
 
 
 def _study(name: str, settings: Mapping[str, dict[str, Any]]) -> Study:
@@ -127,7 +159,12 @@ def _study(name: str, settings: Mapping[str, dict[str, Any]]) -> Study:
     looks_at = {model: own.get("reasoner", TRAINED) for model, own in models.items()}
     teachers = {model: own["teacher"] for model, own in models.items() if "teacher" in own}
     growing = dict(settings["growing"])
-    grown = tuple(growing.pop("models", ()))
+    grown = names_in(growing.pop("models", ()))
+    if growing and not grown:
+        raise ValueError(
+            f"Settings of growing ({', '.join(growing)}) mean nothing where no model is asked at rising n. Say which: "
+            f"growing.models={','.join(models)}"
+        )
     configs = {
         model: TextTrainingConfig.from_settings(
             {**settings["training"], **{k: x for k, x in own.items() if k not in ("reasoner", "teacher")}}
@@ -148,7 +185,7 @@ def _study(name: str, settings: Mapping[str, dict[str, Any]]) -> Study:
         EvaluationConfig.from_settings(settings["evaluation"]),
         looks_at,
         teachers,
-        EvaluationConfig.from_settings(growing) if growing else None,
+        EvaluationConfig.from_settings(growing) if grown else None,
         grown,
     )
 
