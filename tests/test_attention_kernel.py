@@ -94,6 +94,7 @@ def test_in_bfloat16_it_differs_by_rounding() -> None:
         np.testing.assert_allclose(np.asarray(a, np.float32), wide, atol=0.02 * np.abs(wide).max())
 
 
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated")  # by jax 0.11
 def test_it_is_one_launch_for_each_pass_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_kernel, "interpreted", lambda: False)
     x = operands(21, 21, 3, 64, 64, jnp.bfloat16)
