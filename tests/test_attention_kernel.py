@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 from mechgap.networks import attention_kernel, transformer
 from mechgap.networks.attention_kernel import NEVER, Operands, mix, serves
@@ -99,10 +100,12 @@ def test_it_is_one_launch_for_each_pass_on_a_gpu(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(attention_kernel, "interpreted", lambda: False)
     x = operands(21, 21, 3, 64, 64, jnp.bfloat16)
     forward = lambda x: jax.vmap(mix, in_axes=(AXES,))(x)  # noqa: E731
-    texts = [
-        jax.jit(function).trace(x).lower(lowering_platforms=("cuda",)).as_text()
-        for function in (forward, lambda x: both_passes(mix, x))
-    ]
+    card = AbstractDevice(device_kind="NVIDIA H200", num_cores=132, platform="cuda")
+    with use_abstract_mesh(AbstractMesh((), (), abstract_device=card)):
+        texts = [
+            jax.jit(function).trace(x).lower(lowering_platforms=("cuda",)).as_text()
+            for function in (forward, lambda x: both_passes(mix, x))
+        ]
     assert [text.count("@__gpu$xla.gpu.triton(") for text in texts] == [1, 2]
     assert "x3x21x21xf32" not in texts[0], "no logits in memory"
 
