@@ -480,9 +480,9 @@ def test_reasoners_are_trained_and_asked_alone(tmp_path: Path, capsys: pytest.Ca
     kept = read_reasoners(tmp_path / "kept")
     assert kept["other"]["asked"]["by_size"]["4"][0]["clrs"] == pytest.approx(right, abs=1e-4)
     places["other"].write_text(json.dumps({**found["other"], "seconds": -1.0}))
-    assert ask_reasoner(study, "other", tmp_path)[1]["seconds"] == -1, "not asked again"
+    assert ask_reasoner(study, "other", tmp_path)["seconds"] == -1, "not asked again"
     more = read_study(str(tmp_path / "two.toml"), {"evaluation.count": 4})
-    assert ask_reasoner(more, "other", tmp_path)[1]["seconds"] > 0
+    assert ask_reasoner(more, "other", tmp_path)["seconds"] > 0
 
 
 def test_the_demonstration_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def train_reasoners_and_print(preset: str, names: str | None, folder: Path, chan
             raise ValueError(
                 f"The study {study.name!r} has no reasoner {name!r}. {nearest(name, list(study.reasoners))}"
             )
-    found = {name: ask_reasoner(study, name, folder, watch=console.print)[1]["by_size"] for name in chosen}
+    found = {name: ask_reasoner(study, name, folder, watch=console.print)["by_size"] for name in chosen}
     for n in study.evaluation.sizes:
         console.print(reasoner_table(found, n))
 

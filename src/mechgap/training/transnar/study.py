@@ -24,7 +24,7 @@ from mechgap.algorithms.inputs import nearest
 from mechgap.storage import write_text
 from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.config import hashed_name, parse_toml
-from mechgap.training.multi_task import MultiTask, MultiTaskConfig, train_together
+from mechgap.training.multi_task import MultiTaskConfig, train_together
 from mechgap.training.rules import names_in
 from mechgap.training.transnar.config import STAND_IN, EvaluationConfig, TextTrainingConfig
 from mechgap.training.transnar.data import kept_groups
@@ -250,8 +250,8 @@ def run_study(
 
 def ask_reasoner(
     study: Study, name: str, folder: str | Path, watch: Watch = lambda said: None, quiet: bool | None = None
-) -> tuple[MultiTask, dict[str, Any]]:
-    """A reasoner of a study, trained if it is missing, and the scores of its own answers to the study's questions.
+) -> dict[str, Any]:
+    """The scores of a reasoner's own answers to a study's questions; it is trained if it is missing.
 
     They are about all algorithms that it learned, and are kept in its folder.
     """
@@ -261,14 +261,14 @@ def ask_reasoner(
     place = Path(folder) / config.name() / ASKED
     asked = json.loads(json.dumps(asdict(evaluation)))
     if place.exists() and (had := read_json(place))["evaluation"] == asked:
-        return trained, had
+        return had
     watch(f"{name} is asked about {len(config.algorithms)} algorithms")
     examples = exam_for(evaluation, config.algorithms, folder).examples
     questions = [text.parse(example.question) for example in examples]
     found = scored(partial(reasoner_answers, SharedReasoner.of(trained), questions), examples)
     scores = {"evaluation": asked, **found.as_json()}
     write_json(place, scores)
-    return trained, scores
+    return scores
 
 
 def _trained(
