@@ -20,11 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from mechgap.networks import attention_kernel
-from mechgap.networks.attention_kernel import NEVER
 from mechgap.networks.device import CPU, present_platform
 from mechgap.networks.layers import AnyLinear, LayerNorm, Linear
 
+NEVER = -1e9  # the logit of what must not be looked at
 EACH, BUCKETS = "each", "buckets"  # what shares a bias: nothing up to a span; or what shares a bucket of T5's
 T5_BUCKETS, T5_FURTHEST = 32, 128  # beyond the second, all distances are in one bucket
 BFLOAT16 = "bfloat16"  # a precision, see `computing`
@@ -160,27 +159,16 @@ def attend(
 
     Nothing but what is allowed is looked at; the bias is added to the logits.
     """
-    narrow = heads.query.dtype
+    narrow, wide = heads.query.dtype, jnp.promote_types(heads.query.dtype, jnp.float32)
     x, source = x.astype(narrow), source.astype(narrow)
     query, key = jnp.einsum("ld,hdk->lhk", x, heads.query), jnp.einsum("ld,hdk->lhk", source, heads.key)
+    logits = jnp.einsum("ihk,jhk->hij", query, key, preferred_element_type=wide) + bias
+    logits = jnp.where(allowed, logits, NEVER)
+    null = jnp.broadcast_to(heads.null[:, None, None], (*logits.shape[:2], 1))
+    attention = jax.nn.softmax(jnp.concatenate([logits, null], axis=-1), axis=-1)[..., :-1]
     value = jnp.einsum("ld,hdm->lhm", source, heads.value)
-    bias = jnp.broadcast_to(bias, (query.shape[1], *allowed.shape))
-    seen = attention_kernel.Operands(query, key, value, allowed, bias, heads.null)
-    attention = attention_of(seen)
-    if attention_kernel.serves(seen):  # then nothing makes the attention that nobody asks for
-        mixed = attention_kernel.mix(seen)
-    else:
-        mixed = jnp.einsum("hij,jhm->ihm", attention.astype(narrow), value)
+    mixed = jnp.einsum("hij,jhm->ihm", attention.astype(narrow), value)
     return jnp.einsum("ihm,hmd->id", mixed, heads.out), attention
-
-
-def attention_of(x: attention_kernel.Operands) -> Float[Array, "heads length sources"]:
-    """How much every head looks where; one more slot, the null one, is always there."""
-    wide = jnp.promote_types(x.query.dtype, jnp.float32)
-    logits = jnp.einsum("ihk,jhk->hij", x.query, x.key, preferred_element_type=wide) + x.bias
-    logits = jnp.where(x.allowed, logits, NEVER)
-    null = jnp.broadcast_to(x.null[:, None, None], (*logits.shape[:2], 1))
-    return jax.nn.softmax(jnp.concatenate([logits, null], axis=-1), axis=-1)[..., :-1]
 
 
 Weights = TypeVar("Weights", bound=eqx.Module)
