@@ -232,11 +232,11 @@ def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dic
     found, gaps, vectors = [], {}, []
     for i, seed in enumerate(seeds):
         mlp = jax.tree.map(lambda x, i=i: x[i], trained.models)
-        network: CompiledAlta = replace(compiled, network=with_mlp(compiled.network, mlp))
+        network: CompiledAlta = replace(compiled, network=with_mlp(compiled.network, mlp, study.mlp.sharpness))
         found.append([int(answer) for answer in answers(program, partial(_outputs, network, most), texts)])
         vectors.append(vector_accuracy(mlp, traces))
         before = Mlp.init(traces.before.shape[1], study.mlp, key=jax.random.key(seed))
-        untrained = with_mlp(compiled.network, before)
+        untrained = with_mlp(compiled.network, before, study.mlp.sharpness)
         gaps[str(seed)] = {program.name: _gap(network.network, program, study.train_length, untrained=untrained)}
     return trained, seeds, np.array(found), gaps, {"vectors right": vectors}
 

@@ -74,7 +74,8 @@ def is_comparable(result: SequenceResult, planned: SequenceStudy) -> bool:
     """Whether a result is of the planned data and network, trained as planned, for as long as it must be.
 
     It took all steps, or fewer since all answers that were looked at were right. Seeds may be fewer, and the learning
-    rate's schedule, what biases of distances are for, and how exactly it was computed may differ.
+    rate's schedule, what biases of distances are for, how exactly it was computed, and how sharp compiled heads are
+    beside a trained MLP may differ.
     """
     found = result.study
     free = ("steps", "seeds", "first_seed", "chunk", "enough", "schedule")
@@ -82,7 +83,10 @@ def is_comparable(result: SequenceResult, planned: SequenceStudy) -> bool:
     size = planned.transformer
     if size is not None and found.transformer is not None:
         size = replace(size, distances=found.transformer.distances, precision=found.transformer.precision)
-    if found != replace(planned, recipe=recipe, transformer=size):
+    mlp = planned.mlp
+    if mlp is not None and found.mlp is not None:
+        mlp = replace(mlp, precision=found.mlp.precision, sharpness=found.mlp.sharpness)
+    if found != replace(planned, recipe=recipe, transformer=size, mlp=mlp):
         return False
     return result.manifest.get("ended") == ENOUGH or result.manifest["steps"] >= planned.recipe.steps
 
@@ -95,6 +99,8 @@ def departures(result: SequenceResult, planned: SequenceStudy) -> Iterator[str]:
         yield f"ended after {steps}, when all answers that were looked at were right"
     if found.recipe.schedule != planned.recipe.schedule:
         yield f"trained with the learning rate {found.recipe.schedule}, not as planned ({planned.recipe.schedule})"
+    if found.mlp is not None and planned.mlp is not None and found.mlp.sharpness != planned.mlp.sharpness:
+        yield f"run with heads of sharpness {found.mlp.sharpness:g}, not as planned ({planned.mlp.sharpness:g})"
     if found.transformer is not None and found.transformer.distances == EACH:
         yield "trained with a bias for each distance, not with T5's buckets"
 

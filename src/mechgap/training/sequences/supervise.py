@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from mechgap.networks.layers import Linear
-from mechgap.networks.transformer import Transformer
+from mechgap.networks.transformer import Heads, Transformer
 from mechgap.programs.alta import AltaProgram
 from mechgap.programs.tasks import Task
 from mechgap.training.many import Recipe, Trained, train_many
@@ -29,12 +29,14 @@ class MlpSize:
             `parity_sum_mod_2_intermediate`.
         precision: of products in training; on a CPU both are float32. "default" rounds operands to 11 binary digits on
             an NVIDIA GPU (TF32), which a number of 1000 loses up to 0.25 by.
+        sharpness: of compiled heads where the trained MLP works with them, see `gentler`; 1 as they are compiled.
     """
 
     layers: int = 2
     hidden: int = 128
     noise: float = 0.1
     precision: str = "default"
+    sharpness: float = 1.0
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -97,10 +99,22 @@ def supervise(
     return trained, traces
 
 
-def with_mlp(network: Transformer, mlp: Mlp) -> Transformer:
-    """The compiled Transformer with a trained MLP."""
+def with_mlp(network: Transformer, mlp: Mlp, sharpness: float = 1.0) -> Transformer:
+    """The compiled Transformer with a trained MLP; see `MlpSize` for the sharpness of its heads."""
     config = replace(network.config, activation="relu")  # what is compiled keeps the precision that it needs
-    return replace(network, block=replace(network.block, mlp=mlp.layers), config=config)
+    heads = None if network.block.heads is None else gentler(network.block.heads, sharpness)
+    return replace(network, block=replace(network.block, heads=heads, mlp=mlp.layers), config=config)
+
+
+def gentler(heads: Heads, sharpness: float) -> Heads:
+    """Compiled heads with logits that are smaller by a factor.
+
+    As compiled, what is selected is 256 nats ahead of all else, and 128 of the null slot: an exact network looks at
+    nothing else at all. But a trained MLP is a little off, and where it is off by e on a query or a key, a place is
+    looked at by a factor of about exp(256 e) more or less than others that are selected, too: 13 for e = 0.01.
+    """
+    products = {name: math.sqrt(sharpness) * getattr(heads, name) for name in ("query", "key")}
+    return replace(heads, **products, relative=sharpness * heads.relative, null=sharpness * heads.null)
 
 
 def vector_accuracy(mlp: Mlp, traces: Traces, within: float = 0.1) -> float:
