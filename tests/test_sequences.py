@@ -23,7 +23,7 @@ from mechgap.cli import app
 from mechgap.faithfulness import sequence_study, sequences
 from mechgap.faithfulness.sequence_networks import NETWORKS, load_sequence_networks
 from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
-from mechgap.faithfulness.sequence_result import read_result
+from mechgap.faithfulness.sequence_result import as_compiled, read_result
 from mechgap.faithfulness.sequence_study import (
     PROGRAMS,
     measured_texts,
@@ -953,6 +953,7 @@ def test_a_study_is_written_whole(name: str, tmp_path: Path) -> None:
     metrics = run_sequence_study(study, tmp_path / name, quiet=True)
     assert [row["seed"] for row in metrics] == [0, 1]
     assert {"length <= 3", "length > 3", "ones > 3", "length > 3, ones <= 3"} <= set(metrics[0])
+    assert (as_compiled(3) in metrics[0]) == (name == "parity_sum_mod_2_traced")
     written = {path.name for path in (tmp_path / name).iterdir()}
     assert written == {"config.json", "manifest.json", "metrics.json", "curves.json", "gap.json", NETWORKS}
     again, networks, seeds = load_sequence_networks(tmp_path / name)
@@ -980,6 +981,22 @@ def test_a_study_is_written_whole(name: str, tmp_path: Path) -> None:
     # what is not has two of its own
     few = study.kind == "end_to_end" or name == "parity_sequential_absolute"
     assert max(probe["layer"] for probe in gap["variables"]) == (2 if few else 3)
+
+
+def test_what_sharper_heads_would_answer_is_what_they_answer(tmp_path: Path) -> None:
+    changes = {"steps": 800, "chunk": 400, "seeds": 2, "train_length": 3, "each": 8, "learning_rate": 1e-3}
+    gentle, sharp = (
+        run_sequence_study(
+            sequence_studies("quick", changes | {"sharpness": sharpness})["parity_sum_mod_2_traced"],
+            tmp_path / str(sharpness),
+            quiet=True,
+        )
+        for sharpness in (1e-6, 1.0)
+    )
+    as_sharp = [row["length <= 3"] for row in sharp]
+    assert [row[as_compiled(3)] for row in gentle] == as_sharp
+    assert [row["length <= 3"] for row in gentle] != as_sharp
+    assert [row["vectors right"] for row in gentle] == [row["vectors right"] for row in sharp]
 
 
 def test_a_study_of_scan_is_of_its_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

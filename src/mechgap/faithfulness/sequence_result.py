@@ -44,6 +44,14 @@ def seen_ones(longest: int) -> str:
     return f"length > {longest}, ones <= {longest}"
 
 
+VECTORS = "vectors right"  # of the traces that an MLP learned from
+
+
+def as_compiled(longest: int) -> str:
+    """What would be right of texts as long as in training, if heads beside an MLP were as sharp as compiled ones."""
+    return f"as sharp as compiled, length <= {longest}"
+
+
 def is_result(folder: Path) -> bool:
     """Whether a folder holds a result; what is written last is asked for."""
     return (folder / MANIFEST).exists()

@@ -5,7 +5,8 @@ manifest.json   versions, device, date, times, steps, and whether these were all
                 parity also which test set it was, see `PARITY_TESTS`; and the seeds of networks that diverged, which
                 are nowhere else
 metrics.json    per seed: the share of right answers on every slice of the test set; of parity also on longer texts with
-                no more ones than those of training
+                no more ones than those of training; of MLPs that learned from traces also the share of right vectors,
+                and what would be right if heads were not gentler than compiled ones, where they are
 and of parity:
 curves.json     per seed: right answers by length and by number of ones, and the mean prediction by number of ones
 gap.json        how it was measured; per seed and program: its heads beside the nearest of the network, its variables
@@ -16,6 +17,7 @@ networks.safetensors        the weights, see `sequence_networks`
 import json
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -38,7 +40,9 @@ from mechgap.faithfulness.sequence_result import (
     GAP,
     MANIFEST,
     METRICS,
+    VECTORS,
     Metrics,
+    as_compiled,
     is_result,
     read_result,
     seen_ones,
@@ -229,16 +233,24 @@ def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dic
     trained, traces = supervise(compiled.network, program, task, study.mlp, study.recipe, **options)
     trained, seeds = _sound(study, trained)
     most = 2 * study.train_length + 1 if program.halt else program.layers
-    found, gaps, vectors = [], {}, []
+    short = task.tests[f"length <= {study.train_length}"]
+    meant = [task.answer(text) for text in short]
+    found, gaps, more = [], {}, defaultdict(list)
     for i, seed in enumerate(seeds):
         mlp = jax.tree.map(lambda x, i=i: x[i], trained.models)
         network: CompiledAlta = replace(compiled, network=with_mlp(compiled.network, mlp, study.mlp.sharpness))
         found.append([int(answer) for answer in answers(program, partial(_outputs, network, most), texts)])
-        vectors.append(vector_accuracy(mlp, traces))
+        more[VECTORS].append(vector_accuracy(mlp, traces))
+        if study.mlp.sharpness != 1:
+            sharp = replace(compiled, network=with_mlp(compiled.network, mlp))
+            said = answers(program, partial(_outputs, sharp, most), short)
+            more[as_compiled(study.train_length)].append(
+                float(np.mean([a == b for a, b in zip(said, meant, strict=True)]))
+            )
         before = Mlp.init(traces.before.shape[1], study.mlp, key=jax.random.key(seed))
         untrained = with_mlp(compiled.network, before, study.mlp.sharpness)
         gaps[str(seed)] = {program.name: _gap(network.network, program, study.train_length, untrained=untrained)}
-    return trained, seeds, np.array(found), gaps, {"vectors right": vectors}
+    return trained, seeds, np.array(found), gaps, more
 
 
 def _outputs(network: CompiledAlta, layers: int, inputs: list[list[int]]) -> list[list[int]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
-from mechgap.faithfulness.sequence_result import SequenceResult, seen_ones
+from mechgap.faithfulness.sequence_result import VECTORS, SequenceResult, as_compiled, seen_ones
 from mechgap.networks.transformer import EACH
 from mechgap.programs.tasks import published_file
 from mechgap.report.alta_shares import interval, percent, tested_on, texts_in
@@ -54,9 +54,10 @@ def row_lines(row: Mapping[str, Any], result: SequenceResult | None) -> list[Lin
         if verdict == REPRODUCED and lines and lines[0].verdict.startswith(DIFFERS):
             verdict = f"{SHOWN}: it did not learn texts as long as those of training"
         lines.append(replace(line, paper=f"{paper}", verdict=verdict if same else SMALL))
-    crossed = seen_ones(result.study.train_length)
-    if crossed in result.metrics[0]:
-        lines.append(replace(_line(row["label"], crossed, result), verdict=SHOWN if same else SMALL))
+    longest = result.study.train_length
+    for name in (seen_ones(longest), VECTORS, as_compiled(longest)):
+        if name in result.metrics[0]:
+            lines.append(replace(_line(row["label"], name, result), verdict=SHOWN if same else SMALL))
     return lines
 
 
