@@ -164,14 +164,14 @@ PARITY = {
 CLAIMED = (
     *("More than 20 ones", "Longer than 20", "Like Sum + Modulo, by ones", "Like Sum + Modulo, by length"),
     *("Longer texts, above chance", "Longer texts with at most 20 ones", "Right answers near 0 and 1 in turn"),
-    "One answer for all",
+    *("One answer for all", "Longer than 20, by length"),
 )
 VERDICTS = {
     "sum": dict.fromkeys(CLAIMED, "reproduced"),
     "sequential": dict(
-        zip(CLAIMED, ("differs", *["reproduced"] * 3, "differs", "reproduced", *["differs"] * 2), strict=True)
+        zip(CLAIMED, ("differs", *["reproduced"] * 3, "differs", "reproduced", *["differs"] * 3), strict=True)
     ),
-    "short": dict(zip(CLAIMED, ("reproduced", *["differs"] * 5, *["reproduced"] * 2), strict=True)),
+    "short": dict(zip(CLAIMED, ("reproduced", *["differs"] * 5, *["reproduced"] * 2, "differs"), strict=True)),
     "nothing": dict.fromkeys(CLAIMED, "shown"),
 }
 
@@ -189,7 +189,7 @@ def write_answers(folder: Path, name: str, answer: Any, monkeypatch: pytest.Monk
 
 def claimed(folder: Path) -> dict[str, Line]:
     """What is claimed -> the line on relative_40."""
-    lines = [line for n in (5, 10, 11) for line in alta_table(f"alta-figure{n}", folder).lines]
+    lines = [line for n in (5, 9, 10, 11) for line in alta_table(f"alta-figure{n}", folder).lines]
     assert {line.verdict for line in lines if not line.label.endswith("relative_40")} == {"never run"}
     return {line.label.partition(":")[0]: line for line in lines if line.label.endswith("relative_40")}
 
@@ -206,6 +206,36 @@ def test_claims_are_judged_by_their_rules(network: str, tmp_path: Path, monkeypa
         assert found["Like Sum + Modulo, by ones"].ours.startswith("100% with 0 ones, the least")
     if network == "sequential":
         assert found["One answer for all"].ours == "from 40 ones on", "of one number of ones there is one answer"
+
+
+@pytest.mark.parametrize(
+    ("network", "verdict"),
+    [("sum", "differs"), ("sequential", "differs"), ("short", "reproduced"), ("nothing", "shown")],
+)
+def test_absolute_positions_do_not_generalise(
+    network: str, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_answers(tmp_path, "absolute_40", PARITY[network], monkeypatch)
+    lines = {line.label: line for line in alta_table("alta-figure9", tmp_path).lines}
+    line = lines["Longer than 20, by chance: absolute_40"]
+    assert (line.verdict.partition(":")[0], line.texts) == (verdict, "4100")
+
+
+def test_longer_texts_are_halved_by_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every different text counts once; two halves that are nearly alike are not told apart."""
+    texts = set(sequence_studies("full")["relative_40"].task.tests["length > 20"])
+    far = sorted(text for text in texts if len(text) > 30)
+    for few, verdict in ((0.002, "differs"), (0.02, "reproduced")):
+        wrong = set(far[: round(few * len(far))])
+
+        def answer(text: str, wrong: set[str] = wrong) -> int:
+            return (text.count("1") + (text in wrong)) % 2
+
+        write_answers(tmp_path, "relative_40", answer, monkeypatch)
+        line = claimed(tmp_path)["Longer than 20, by length"]
+        assert line.ours == f"100.0 of 21 to 30 bits, {100 - 100 * len(wrong) / len(far):.1f} of 31 to 40 bits"
+        assert line.texts == f"{len(texts) - len(far)}, {len(far)}"
+        assert line.verdict.partition(":")[0] == verdict
 
 
 def test_longer_texts_with_as_many_ones_as_training_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

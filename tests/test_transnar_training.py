@@ -570,6 +570,11 @@ BAD_TYPED = [
         "The model 'transnar' is asked about dfs, and its reasoner learns bfs, minimum, insertion_sort. Add to "
         'reasoner.algorithms, ask about fewer (algorithms), or set unseen = "stand_in".',
     ),
+    (
+        "train --set algorithms=bfs,graham_scan --reasoner compiled",
+        "The model 'transnar' looks at compiled networks. No program 'graham_scan'. It is not expressible: angles, "
+        "products of values. See docs/expressivity.md. Ask about fewer (algorithms), or let it look at a trained",
+    ),
     ("train --set growing.models=transnr", "has no model 'transnr'. Did you mean 'transnar'"),
     ("eval results/transnar-demo --set sizes=ten", "sizes must be whole numbers of at least 4; got 'ten'."),
     ("eval results/transnar-demo --set evaluation.sizes=5", "No setting 'evaluation.sizes'. Valid: count, "),

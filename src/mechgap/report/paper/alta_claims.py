@@ -38,11 +38,11 @@ def claim_lines(claims: Mapping[str, Any], results: Mapping[str, SequenceResult]
 
     Args:
         claims: the `studies`; and what is `said`: the `rule` of `RULES` that decides, the `label` of what is measured,
-            what the `paper` says, and perhaps `because` of what ours may differ.
+            what the `paper` says, and perhaps `because` of what ours may differ, and of which `studies` alone it is.
         results: study -> what there is.
     """
     for claim in claims.get("said", ()):
-        for study in claims["studies"]:
+        for study in claim.get("studies", claims["studies"]):
             line = Line(f"{claim['label']}: {study}", claim["paper"], verdict=NEVER)
             yield _judged(line, claim, results[study]) if study in results else line
 
@@ -75,6 +75,31 @@ def _longer(result: SequenceResult) -> Found:
     name, task = f"length > {result.study.train_length}", result.study.task
     low, _ = bounds(_shares(result, name), texts_in(result.study, result.manifest)[name]) or (0.0, 1.0)
     return replace(_slice(result, name), holds=low > _one_answer(task.tests[name]))
+
+
+def _longer_by_chance(result: SequenceResult) -> Found:
+    """Longer texts are right by chance."""
+    name = f"length > {result.study.train_length}"
+    return replace(_slice(result, name), holds=_is_chance(_shares(result, name)))
+
+
+def _falls(result: SequenceResult) -> Found:
+    """Of longer texts, the shorter half is right more often than the other: their intervals do not meet."""
+    if result.manifest.get("tests", 1) < PARITY_TESTS:
+        return Found("", None, why_not="longer texts were drawn otherwise")
+    longest, curve = result.study.train_length, result.curves["right by length"]
+    sizes = Counter(map(len, _texts(longest, result.study.each)))
+    lengths = sorted(length for length in sizes if length > longest)
+    halves = [lengths[: len(lengths) // 2], lengths[len(lengths) // 2 :]]
+    counts = [sum(sizes[length] for length in half) for half in halves]
+    shares = [
+        [sum(sizes[length] * curve[length][seed] for length in half) / count for seed in range(len(result.metrics))]
+        for half, count in zip(halves, counts, strict=True)
+    ]
+    said = (f"{percent(of)} of {half[0]} to {half[-1]} bits" for of, half in zip(shares, halves, strict=True))
+    sure = "; ".join(interval(of, count) for of, count in zip(shares, counts, strict=True))
+    (low, _), (_, high) = (bounds(of, count) or (0.0, 1.0) for of, count in zip(shares, counts, strict=True))
+    return Found(", ".join(said), low > high, sure, ", ".join(map(str, counts)))
 
 
 def _as_sum_by_ones(result: SequenceResult) -> Found:
@@ -136,6 +161,8 @@ def _resorts(result: SequenceResult) -> Found:
 RULES: dict[str, Callable[[SequenceResult], Found]] = {
     "more ones": _more_ones,
     "longer": _longer,
+    "longer by chance": _longer_by_chance,
+    "falls": _falls,
     "as sum, by ones": _as_sum_by_ones,
     "as sum, by length": _as_sum_by_length,
     "due to seen ones": _due_to_seen_ones,

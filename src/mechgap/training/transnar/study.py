@@ -21,6 +21,7 @@ from typing import Any
 
 from mechgap.algorithms import text
 from mechgap.algorithms.inputs import nearest
+from mechgap.programs import program_parameters
 from mechgap.storage import write_text
 from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.config import hashed_name, parse_toml
@@ -137,20 +138,34 @@ def read_study(
 
 
 def _check_known(study: Study) -> None:
-    """Refuse a model whose questions its reasoner does not learn about, before any of them is trained."""
+    """Refuse a model whose questions its reasoner knows nothing about, before any of them is trained."""
     for name, config in study.models.items():
-        who = study.looks_at[name]
-        if not config.looks or who == COMPILED or config.unseen == STAND_IN:
-            continue
-        learned = study.reasoners[who].algorithms
-        unknown = [algorithm for algorithm in config.algorithms if algorithm not in learned]
-        if unknown:
-            setting = "reasoner.algorithms" if who == TRAINED else f"algorithms of [reasoners.{who}]"
+        if config.looks and study.looks_at[name] == COMPILED:
+            _check_programs(name, config.algorithms)
+        elif config.looks and config.unseen != STAND_IN:
+            _check_learned(name, config.algorithms, study.looks_at[name], study.reasoners)
+
+
+def _check_programs(name: str, algorithms: Sequence[str]) -> None:
+    for algorithm in algorithms:
+        try:
+            program_parameters(algorithm)
+        except ValueError as error:
             raise ValueError(
-                f"The model {name!r} is asked about {', '.join(unknown)}, and its reasoner learns "
-                f"{', '.join(learned)}. "
-                f'Add to {setting}, ask about fewer (algorithms), or set unseen = "{STAND_IN}".'
-            )
+                f"The model {name!r} looks at compiled networks. {error} Ask about fewer (algorithms), or let it look "
+                f"at a trained reasoner."
+            ) from error
+
+
+def _check_learned(name: str, algorithms: Sequence[str], who: str, reasoners: Mapping[str, MultiTaskConfig]) -> None:
+    learned = reasoners[who].algorithms
+    unknown = [algorithm for algorithm in algorithms if algorithm not in learned]
+    if unknown:
+        setting = "reasoner.algorithms" if who == TRAINED else f"algorithms of [reasoners.{who}]"
+        raise ValueError(
+            f"The model {name!r} is asked about {', '.join(unknown)}, and its reasoner learns {', '.join(learned)}. "
+            f'Add to {setting}, ask about fewer (algorithms), or set unseen = "{STAND_IN}".'
+        )
 
 
 def _study(name: str, settings: Mapping[str, dict[str, Any]]) -> Study:
