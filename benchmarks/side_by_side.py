@@ -3,7 +3,8 @@
     python benchmarks/side_by_side.py jobs.txt --place runs/jobs --workers 4 --deadline 1500
 
 A line of jobs.txt is a job: its name, the jobs that it waits for in brackets, a colon, and a command of the shell.
-Those that stand first start first.
+Those that stand first start first. Several files count as one; `--only a b` leaves all but these jobs out, and those
+that they wait for, and starts them in this order.
 
     reasoner: ...
     transnar [reasoner]: mechgap transnar train --preset h200 --models transnar --folder runs/transnar
@@ -24,6 +25,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -70,33 +72,39 @@ class Job:
         self.state = KILLED
 
 
-def read_jobs(path: Path) -> list[Job]:
-    """The jobs of a file; empty lines, and those that start with #, are none."""
+def read_jobs(paths: list[Path], only: Sequence[str] = ()) -> list[Job]:
+    """The jobs of files, or some of them; empty lines, and those that start with #, are none."""
     jobs: list[Job] = []
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        found = LINE.fullmatch(line.strip())
-        if found is None:
-            raise ValueError(f"{path}, line {number}: expected 'name [after]: command'; got {line!r}.")
-        after = tuple((found["after"] or "").replace(",", " ").split())
-        jobs.append(Job(found["name"], after, found["command"]))
-    names = [job.name for job in jobs]
+    for path in paths:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            found = LINE.fullmatch(line.strip())
+            if found is None:
+                raise ValueError(f"{path}, line {number}: expected 'name [after]: command'; got {line!r}.")
+            after = tuple((found["after"] or "").replace(",", " ").split())
+            jobs.append(Job(found["name"], after, found["command"]))
+    names, where = [job.name for job in jobs], ", ".join(map(str, paths))
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{path}: two jobs are called {name!r}. Give each a name of its own.")
-    for job in jobs:
-        for other in job.after:
-            if other not in names:
-                raise ValueError(
-                    f"{path}: {job.name} waits for {other!r}, which is no job. Jobs are {', '.join(names)}."
-                )
+            raise ValueError(f"{where}: two jobs are called {name!r}. Give each a name of its own.")
+    for who, other in [("--only", name) for name in only] + [(job.name, name) for job in jobs for name in job.after]:
+        if other not in names:
+            raise ValueError(f"{where}: {who} names {other!r}, which is no job. Jobs are {', '.join(names)}.")
     can_start: set[str] = set()
     while more := {job.name for job in jobs if set(job.after) <= can_start} - can_start:
         can_start |= more
     if waiting := [name for name in names if name not in can_start]:
-        raise ValueError(f"{path}: {', '.join(waiting)} wait for one another. Take one of them out of the brackets.")
-    return jobs
+        raise ValueError(f"{where}: {', '.join(waiting)} wait for one another. Take one of them out of the brackets.")
+    return _with_those_before(only, {job.name: job for job in jobs}) if only else jobs
+
+
+def _with_those_before(names: Iterable[str], jobs: dict[str, Job]) -> list[Job]:
+    """These jobs in their order, each behind those that it waits for."""
+    chosen: dict[str, Job] = {}
+    for name in names:
+        chosen |= {job.name: job for job in _with_those_before(jobs[name].after, jobs)} | {name: jobs[name]}
+    return list(chosen.values())
 
 
 def run(jobs: list[Job], place: Path, workers: int, deadline: float, each: str = "") -> None:
@@ -151,7 +159,8 @@ def stop_service() -> None:
 def main() -> None:
     """Read the jobs and run them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("jobs", type=Path)
+    parser.add_argument("jobs", type=Path, nargs="+")
+    parser.add_argument("--only", nargs="+", default=[], help="jobs, in the order in which they start")
     parser.add_argument("--place", type=Path, default=Path("runs/jobs"))
     parser.add_argument("--workers", type=int, default=4, help="jobs at a time")
     parser.add_argument("--deadline", type=float, default=float("inf"), help="seconds from now")
@@ -161,7 +170,7 @@ def main() -> None:
     if given.workers < 1:
         parser.error(f"--workers must be at least 1; got {given.workers}.")
     try:
-        jobs = read_jobs(given.jobs)
+        jobs = read_jobs(given.jobs, given.only)
     except (OSError, ValueError) as error:
         parser.error(str(error))
     given.place.mkdir(parents=True, exist_ok=True)

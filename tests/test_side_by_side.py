@@ -21,7 +21,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 def run(folder: Path, jobs: str, *options: str) -> subprocess.CompletedProcess:
     (folder / "jobs.txt").write_text(jobs)
-    words = [sys.executable, str(BENCHMARKS / "side_by_side.py"), "jobs.txt", "--place", "place", *options]
+    words = [sys.executable, str(BENCHMARKS / "side_by_side.py"), "--place", "place", "jobs.txt", *options]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60)
 
 
@@ -50,7 +50,7 @@ late: sleep 100
     ("jobs", "message"),
     [
         ("train everything", "jobs.txt, line 1: expected 'name [after]: command'; got 'train everything'"),
-        ("a [b]: true", "a waits for 'b', which is no job. Jobs are a."),
+        ("a [b]: true", "jobs.txt: a names 'b', which is no job. Jobs are a."),
         ("a: true\na: false", "two jobs are called 'a'"),
         ("a [b]: true\nb [a]: true\nc: true", "a, b wait for one another. Take one of them out of the brackets."),
     ],
@@ -60,6 +60,18 @@ def test_bad_files_of_jobs(tmp_path: Path, jobs: str, message: str) -> None:
     assert ended.returncode == 2
     assert message in ended.stderr
     assert not (tmp_path / "place").exists()
+
+
+def test_some_jobs_of_several_files(tmp_path: Path) -> None:
+    (tmp_path / "more.txt").write_text("d [b]: echo d >> done\n")
+    jobs = "a: echo a >> done\nb [a]: echo b >> done\nc: echo c >> done\n"
+    ended = run(tmp_path, jobs, "more.txt", "--workers", "1", "--only", "c", "d")
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "done").read_text().split() == ["c", "a", "b", "d"]
+    assert (
+        "--only names 'e', which is no job. Jobs are a, b, c, d."
+        in run(tmp_path, jobs, "more.txt", "--only", "e").stderr
+    )
 
 
 def test_workers_are_at_least_one_and_success_is_an_exit_status(tmp_path: Path) -> None:
@@ -88,7 +100,7 @@ def test_the_jobs_that_come_along_are_commands_of_mechgap(file: str, monkeypatch
     study = read_study("h200")
     known = {*sequence_studies(), *study.models, *study.reasoners}
     others = {"reasoner": "trained"}
-    for job in read_jobs(BENCHMARKS / "jobs" / file):
+    for job in read_jobs([BENCHMARKS / "jobs" / file]):
         group, name, *words = shlex.split(job.command.split("python -m mechgap ")[-1])
         command: Any = get_command(app)
         asked = command.commands[group].commands[name].make_context(job.name, words).params
