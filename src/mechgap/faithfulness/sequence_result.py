@@ -47,9 +47,12 @@ def seen_ones(longest: int) -> str:
 VECTORS = "vectors right"  # of the traces that an MLP learned from
 
 
-def as_compiled(longest: int) -> str:
-    """What would be right of texts as long as in training, if heads beside an MLP were as sharp as compiled ones."""
-    return f"as sharp as compiled, length <= {longest}"
+SHARPNESSES = (1.0, 1 / 4, 1 / 16, 1 / 32, 1 / 64)
+
+
+def with_heads(sharpness: float, longest: int) -> str:
+    """Of texts as long as in training, with heads of that sharpness beside a trained MLP, 1 as they are compiled."""
+    return f"sharpness {sharpness:g}, length <= {longest}"
 
 
 def is_result(folder: Path) -> bool:

@@ -6,7 +6,7 @@ manifest.json   versions, device, date, times, steps, and whether these were all
                 are nowhere else
 metrics.json    per seed: the share of right answers on every slice of the test set; of parity also on longer texts with
                 no more ones than those of training; of MLPs that learned from traces also the share of right vectors,
-                and what would be right if heads were not gentler than compiled ones, where they are
+                and where heads are gentler than compiled ones, what is right with heads of other sharpness
 and of parity:
 curves.json     per seed: right answers by length and by number of ones, and the mean prediction by number of ones
 gap.json        how it was measured; per seed and program: its heads beside the nearest of the network, its variables
@@ -40,12 +40,13 @@ from mechgap.faithfulness.sequence_result import (
     GAP,
     MANIFEST,
     METRICS,
+    SHARPNESSES,
     VECTORS,
     Metrics,
-    as_compiled,
     is_result,
     read_result,
     seen_ones,
+    with_heads,
 )
 from mechgap.faithfulness.sequences import VERSION, measure_gap
 from mechgap.networks.transformer import Transformer
@@ -241,12 +242,11 @@ def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dic
         network: CompiledAlta = replace(compiled, network=with_mlp(compiled.network, mlp, study.mlp.sharpness))
         found.append([int(answer) for answer in answers(program, partial(_outputs, network, most), texts)])
         more[VECTORS].append(vector_accuracy(mlp, traces))
-        if study.mlp.sharpness != 1:
-            sharp = replace(compiled, network=with_mlp(compiled.network, mlp))
-            said = answers(program, partial(_outputs, sharp, most), short)
-            more[as_compiled(study.train_length)].append(
-                float(np.mean([a == b for a, b in zip(said, meant, strict=True)]))
-            )
+        for sharpness in SHARPNESSES if study.mlp.sharpness != 1 else ():
+            other = replace(compiled, network=with_mlp(compiled.network, mlp, sharpness))
+            said = answers(program, partial(_outputs, other, most), short)
+            share = np.mean([a == b for a, b in zip(said, meant, strict=True)])
+            more[with_heads(sharpness, study.train_length)].append(float(share))
         before = Mlp.init(traces.before.shape[1], study.mlp, key=jax.random.key(seed))
         untrained = with_mlp(compiled.network, before, study.mlp.sharpness)
         gaps[str(seed)] = {program.name: _gap(network.network, program, study.train_length, untrained=untrained)}

@@ -9,7 +9,7 @@ from scipy import stats
 
 from mechgap.faithfulness.correlation import LEVEL, mean_interval
 from mechgap.faithfulness.sequence_presets import SequenceStudy
-from mechgap.faithfulness.sequence_result import as_compiled, seen_ones
+from mechgap.faithfulness.sequence_result import SHARPNESSES, seen_ones, with_heads
 from mechgap.programs.tasks import PARITY_TESTS, parity_task, published_file, scan_task
 
 OVER_TEXTS, OVER_NETWORKS = "over texts, of one network", "over networks"
@@ -66,7 +66,7 @@ def _commands(split: str) -> Mapping[str, int]:
 def _bits(longest: int, each: int, tests: int) -> Mapping[str, int]:
     slices = parity_task(longest, 2 * longest, each=each).tests
     sizes = {name: len(texts) for name, texts in slices.items()}
-    sizes[as_compiled(longest)] = sizes[f"length <= {longest}"]
+    sizes |= {with_heads(sharpness, longest): sizes[f"length <= {longest}"] for sharpness in SHARPNESSES}
     longer = f"length > {longest}"
     if tests < PARITY_TESTS:  # they were what is left of a test set of `each` texts for every number of ones
         return sizes | {longer: each * (2 * longest + 1) - sizes[f"length <= {longest}"]}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
-from mechgap.faithfulness.sequence_result import VECTORS, SequenceResult, as_compiled, seen_ones
+from mechgap.faithfulness.sequence_result import SHARPNESSES, VECTORS, SequenceResult, seen_ones, with_heads
 from mechgap.networks.transformer import EACH
 from mechgap.programs.tasks import published_file
 from mechgap.report.alta_shares import interval, percent, tested_on, texts_in
@@ -55,7 +55,7 @@ def row_lines(row: Mapping[str, Any], result: SequenceResult | None) -> list[Lin
             verdict = f"{SHOWN}: it did not learn texts as long as those of training"
         lines.append(replace(line, paper=f"{paper}", verdict=verdict if same else SMALL))
     longest = result.study.train_length
-    for name in (seen_ones(longest), VECTORS, as_compiled(longest)):
+    for name in (seen_ones(longest), VECTORS, *(with_heads(sharpness, longest) for sharpness in SHARPNESSES)):
         if name in result.metrics[0]:
             lines.append(replace(_line(row["label"], name, result), verdict=SHOWN if same else SMALL))
     return lines
@@ -75,18 +75,18 @@ def is_comparable(result: SequenceResult, planned: SequenceStudy) -> bool:
     """Whether a result is of the planned data and network, trained as planned, for as long as it must be.
 
     It took all steps, or fewer since all answers that were looked at were right. Seeds may be fewer, and the learning
-    rate's schedule, what biases of distances are for, how exactly it was computed, and how sharp compiled heads are
-    beside a trained MLP may differ.
+    rate's schedule, what biases of distances are for, how exactly it was computed, what an MLP was given for undefined
+    values, and how sharp compiled heads are beside it may differ.
     """
     found = result.study
-    free = ("steps", "seeds", "first_seed", "chunk", "enough", "schedule")
-    recipe = replace(planned.recipe, **{name: getattr(found.recipe, name) for name in free})
+    loose = ("steps", "seeds", "first_seed", "chunk", "enough", "schedule")
+    recipe = replace(planned.recipe, **{name: getattr(found.recipe, name) for name in loose})
     size = planned.transformer
     if size is not None and found.transformer is not None:
         size = replace(size, distances=found.transformer.distances, precision=found.transformer.precision)
     mlp = planned.mlp
     if mlp is not None and found.mlp is not None:
-        mlp = replace(mlp, precision=found.mlp.precision, sharpness=found.mlp.sharpness)
+        mlp = replace(mlp, **{name: getattr(found.mlp, name) for name in ("precision", "undefined", "sharpness")})
     if found != replace(planned, recipe=recipe, transformer=size, mlp=mlp):
         return False
     return result.manifest.get("ended") == ENOUGH or result.manifest["steps"] >= planned.recipe.steps
@@ -100,8 +100,11 @@ def departures(result: SequenceResult, planned: SequenceStudy) -> Iterator[str]:
         yield f"ended after {steps}, when all answers that were looked at were right"
     if found.recipe.schedule != planned.recipe.schedule:
         yield f"trained with the learning rate {found.recipe.schedule}, not as planned ({planned.recipe.schedule})"
-    if found.mlp is not None and planned.mlp is not None and found.mlp.sharpness != planned.mlp.sharpness:
-        yield f"run with heads of sharpness {found.mlp.sharpness:g}, not as planned ({planned.mlp.sharpness:g})"
+    if found.mlp is not None and planned.mlp is not None:
+        if found.mlp.undefined != planned.mlp.undefined:
+            yield f"undefined values up to {found.mlp.undefined:g}, not as planned ({planned.mlp.undefined:g})"
+        if found.mlp.sharpness != planned.mlp.sharpness:
+            yield f"run with heads of sharpness {found.mlp.sharpness:g}, not as planned ({planned.mlp.sharpness:g})"
     if found.transformer is not None and found.transformer.distances == EACH:
         yield "trained with a bias for each distance, not with T5's buckets"
 

@@ -32,7 +32,7 @@ _COUNTS = (
 _WORDS = ("optimiser", "schedule", "positions", "precision", "distances", "tokens")
 RULES: dict[str, Rule] = {
     **{name: count(name) for name in _COUNTS},
-    **{name: (_number(name, lambda x: x >= 0), "a number of at least 0") for name in ("clip", "noise")},
+    **{name: (_number(name, lambda x: x >= 0), "a number of at least 0") for name in ("clip", "noise", "undefined")},
     **{name: (_number(name, lambda x: x > 0), "a number above 0") for name in ("learning_rate", "enough", "sharpness")},
     "shared": (_is("shared", bool), "true or false"),
     **{name: (_is(name, str), "a word") for name in _WORDS},

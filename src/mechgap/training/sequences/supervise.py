@@ -15,7 +15,7 @@ from mechgap.networks.transformer import Heads, Transformer
 from mechgap.programs.alta import AltaProgram
 from mechgap.programs.tasks import Task
 from mechgap.training.many import Recipe, Trained, train_many
-from mechgap.training.sequences.traces import Traces, trace_vectors
+from mechgap.training.sequences.traces import Traces, left_undefined, trace_vectors
 
 PRECISIONS = ("default", "highest")
 
@@ -29,6 +29,8 @@ class MlpSize:
             `parity_sum_mod_2_intermediate`.
         precision: of products in training; on a CPU both are float32. "default" rounds operands to 11 binary digits on
             an NVIDIA GPU (TF32), which a number of 1000 loses up to 0.25 by.
+        undefined: what a head leaves undefined is drawn from so far below 0 to so far above it, in training; 10 in
+            ALTA's own code. With 0 it is 0, as it is wherever a compiled network runs.
         sharpness: of compiled heads where the trained MLP works with them, see `gentler`; 1 as they are compiled.
     """
 
@@ -36,6 +38,7 @@ class MlpSize:
     hidden: int = 128
     noise: float = 0.1
     precision: str = "default"
+    undefined: float = 0.0
     sharpness: float = 1.0
 
     def __post_init__(self) -> None:
@@ -83,12 +86,16 @@ def supervise(
     traces = trace_vectors(network, program, task.train)
     before, after = jnp.asarray(traces.before), jnp.asarray(traces.after)
     share = jnp.asarray(traces.counts / traces.counts.sum(), jnp.float32)
+    vague = jnp.asarray(left_undefined(program, traces.before))
 
     def draw(key: PRNGKeyArray) -> tuple[Array, Array]:
         which, shake = jax.random.split(key)
         at = jax.random.choice(which, len(before), (recipe.batch,), p=share)
-        shaken = before[at] + size.noise * jax.random.normal(shake, (recipe.batch, before.shape[1]))
-        return shaken, after[at]
+        given = before[at]
+        if size.undefined > 0:
+            drawn = jax.random.uniform(jax.random.fold_in(key, 0), given.shape, minval=-1.0, maxval=1.0)
+            given = jnp.where(vague[at], size.undefined * drawn, given)
+        return given + size.noise * jax.random.normal(shake, given.shape), after[at]
 
     def loss(mlp: Mlp, batch: tuple[Array, Array]) -> Array:
         given, wanted = batch

@@ -7,10 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
+from mechgap.compiler.alta_stream import StreamLayout
 from mechgap.networks.transformer import Transformer, room_for, watch_layers
-from mechgap.programs.alta import AltaProgram
+from mechgap.programs.alta import AltaProgram, SetOf
 from mechgap.programs.alta_interpreter import batched
 from mechgap.programs.minimal import different_rows
 
@@ -70,6 +71,17 @@ def trace_vectors(network: Transformer, program: AltaProgram, texts: Sequence[st
         counts.append(times)
     both, total = different_rows(np.concatenate(rows), np.concatenate(counts))
     return Traces(both[:, :width], both[:, width:], total)
+
+
+def left_undefined(program: AltaProgram, before: Float[np.ndarray, "pairs d"]) -> Bool[np.ndarray, "pairs d"]:
+    """Which numbers of what an MLP is given stand for values that a head left undefined; sets may be empty instead."""
+    layout, found = StreamLayout.of(program), np.zeros(before.shape, bool)
+    for name in program.nullable:
+        at = layout.places[name]
+        if not isinstance(program.readable[name], SetOf):  # an empty one is zeros, too
+            told = [layout.defined[name]] if name in layout.defined else range(at.start, at.stop)
+            found[:, at] = ~before[:, told].any(axis=1, keepdims=True)
+    return found
 
 
 @eqx.filter_jit
