@@ -7,7 +7,7 @@ HAS_PLAYWRIGHT := $(BIN)/python -c 'import playwright' 2>/dev/null
 HAS_CHROMIUM := { test -n "$$MECHGAP_BROWSER" || command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
 PATIENCE := -o Acquire::http::Timeout=20 -o Acquire::Retries=1
 
-.PHONY: demo test test-all test-browser lint types bench oracle tl golden clean
+.PHONY: demo test test-all browser test-browser lint types bench oracle tl golden clean
 
 $(BIN)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -38,19 +38,24 @@ test: $(BIN)/.installed
 
 # The pages in Debian's chromium, through playwright. What is missing is installed where that can be done; where it
 # cannot, the tests are skipped, and that is said last, where it is seen.
-test-browser: $(BIN)/.installed
+browser: $(BIN)/.installed
 	@$(HAS_PLAYWRIGHT) || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]' || true
 	@$(HAS_CHROMIUM) || test "$$(id -u)" != 0 || { apt-get update -qq $(PATIENCE) && apt-get install -yqq $(PATIENCE) chromium; } || true
+
+BROWSER_SKIPPED := { $(HAS_PLAYWRIGHT) && $(HAS_CHROMIUM); } || echo "WARNING: THE BROWSER TESTS WERE SKIPPED. They need" \
+  "playwright (pip install 'mechgap[browser]') and chromium, which MECHGAP_BROWSER may name." >&2
+
+test-browser: browser
 	$(BIN)/python -m pytest -q -m browser tests/test_*_browser.py
-	@$(HAS_PLAYWRIGHT) && $(HAS_CHROMIUM) || echo "WARNING: THE BROWSER TESTS WERE SKIPPED. They need playwright" \
-	  "(pip install 'mechgap[browser]') and chromium, which MECHGAP_BROWSER may name." >&2
+	@$(BROWSER_SKIPPED)
 
 # The default tests, compiled quickly; then all others, most of them compiled as users do, which takes several times as
 # long (tests/conftest.py says which are not). Some take minutes and share nothing, so that whole files would leave one
 # worker idle.
-test-all: $(BIN)/.installed oracle tl
+test-all: $(BIN)/.installed oracle tl browser
 	$(PYTEST) --hypothesis-profile thorough
 	$(PYTEST) --dist worksteal --hypothesis-profile thorough -m 'slow or browser'
+	@$(BROWSER_SKIPPED)
 
 lint: $(BIN)/.installed
 	$(BIN)/ruff check .

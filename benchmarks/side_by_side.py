@@ -3,8 +3,8 @@
     python benchmarks/side_by_side.py jobs.txt --place runs/jobs --workers 4 --deadline 1500
 
 A line of jobs.txt is a job: its name, the jobs that it waits for in brackets, a colon, and a command of the shell.
-Those that stand first start first. Several files count as one; `--only a b` leaves all but these jobs out, and those
-that they wait for, and starts them in this order.
+Those that stand first start first. Several files count as one. Behind them, `--only a b` runs these jobs in this
+order, and what they wait for, and leaves all others out.
 
     reasoner: ...
     transnar [reasoner]: mechgap transnar train --preset h200 --models transnar --folder runs/transnar
@@ -88,9 +88,10 @@ def read_jobs(paths: list[Path], only: Sequence[str] = ()) -> list[Job]:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"{where}: two jobs are called {name!r}. Give each a name of its own.")
-    for who, other in [("--only", name) for name in only] + [(job.name, name) for job in jobs for name in job.after]:
+    wanted = [(f"{job.name} waits for", name) for job in jobs for name in job.after]
+    for said, other in [*(("--only names", name) for name in only), *wanted]:
         if other not in names:
-            raise ValueError(f"{where}: {who} names {other!r}, which is no job. Jobs are {', '.join(names)}.")
+            raise ValueError(f"{where}: {said} {other!r}, which is no job. Jobs are {', '.join(names)}.")
     can_start: set[str] = set()
     while more := {job.name for job in jobs if set(job.after) <= can_start} - can_start:
         can_start |= more
@@ -160,7 +161,9 @@ def main() -> None:
     """Read the jobs and run them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("jobs", type=Path, nargs="+")
-    parser.add_argument("--only", nargs="+", default=[], help="jobs, in the order in which they start")
+    parser.add_argument(
+        "--only", nargs="+", default=[], help="behind the files: jobs, in the order in which they start"
+    )
     parser.add_argument("--place", type=Path, default=Path("runs/jobs"))
     parser.add_argument("--workers", type=int, default=4, help="jobs at a time")
     parser.add_argument("--deadline", type=float, default=float("inf"), help="seconds from now")

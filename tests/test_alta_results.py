@@ -208,17 +208,26 @@ def test_claims_are_judged_by_their_rules(network: str, tmp_path: Path, monkeypa
         assert found["One answer for all"].ours == "from 40 ones on", "of one number of ones there is one answer"
 
 
+def a_little(text: str) -> int:
+    """Right on 54 % of longer texts: within 5 points of chance, and still more than any one answer is."""
+    return (text.count("1") + (len(text) > 20 and int(text, 2) % 50 >= 27)) % 2
+
+
 @pytest.mark.parametrize(
     ("network", "verdict"),
-    [("sum", "differs"), ("sequential", "differs"), ("short", "reproduced"), ("nothing", "shown")],
+    [
+        *(("sum", "differs"), ("sequential", "differs"), ("short", "reproduced"), ("nothing", "shown")),
+        ("a little", "differs"),
+    ],
 )
 def test_absolute_positions_do_not_generalise(
     network: str, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_answers(tmp_path, "absolute_40", PARITY[network], monkeypatch)
+    write_answers(tmp_path, "absolute_40", PARITY.get(network, a_little), monkeypatch)
     lines = {line.label: line for line in alta_table("alta-figure9", tmp_path).lines}
     line = lines["Longer than 20, by chance: absolute_40"]
     assert (line.verdict.partition(":")[0], line.texts) == (verdict, "4100")
+    assert network != "a little" or 53 < float(line.ours) < 55
 
 
 def test_longer_texts_are_halved_by_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

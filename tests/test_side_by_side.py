@@ -50,7 +50,7 @@ late: sleep 100
     ("jobs", "message"),
     [
         ("train everything", "jobs.txt, line 1: expected 'name [after]: command'; got 'train everything'"),
-        ("a [b]: true", "jobs.txt: a names 'b', which is no job. Jobs are a."),
+        ("a [b]: true", "jobs.txt: a waits for 'b', which is no job. Jobs are a."),
         ("a: true\na: false", "two jobs are called 'a'"),
         ("a [b]: true\nb [a]: true\nc: true", "a, b wait for one another. Take one of them out of the brackets."),
     ],

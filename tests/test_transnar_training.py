@@ -571,9 +571,11 @@ BAD_TYPED = [
         'reasoner.algorithms, ask about fewer (algorithms), or set unseen = "stand_in".',
     ),
     (
-        "train --set algorithms=bfs,graham_scan --reasoner compiled",
+        "train --set algorithms=bfs,graham_scan,heapsort --reasoner compiled",
         "The model 'transnar' looks at compiled networks. No program 'graham_scan'. It is not expressible: angles, "
-        "products of values. See docs/expressivity.md. Ask about fewer (algorithms), or let it look at a trained",
+        "products of values. See docs/expressivity.md. No program 'heapsort'. It would need: slots, a match of slot "
+        "2 i + 1. See docs/expressivity.md. Ask about fewer (algorithms), or let it look at a trained reasoner "
+        '(reasoner = "trained").',
     ),
     ("train --set growing.models=transnr", "has no model 'transnr'. Did you mean 'transnar'"),
     ("eval results/transnar-demo --set sizes=ten", "sizes must be whole numbers of at least 4; got 'ten'."),

@@ -5,8 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
-PAGE = (Path(__file__).parents[1] / "docs" / "tutorial.md").read_text()
+from mechgap.cli import app
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "tutorial.md").read_text()
 BLOCK = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
 SECTIONS = PAGE.split("\n## ")[1:]
 TRAINING = "mg.train("
@@ -26,6 +30,19 @@ def test_it_runs_and_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> 
     shown = [line for line in said if line != "..." and not line.startswith("mechgap ")]
     assert len(shown) == 8
     assert [line for line in shown if line not in printed] == []
+
+
+COMMANDS = [words.split() for words in re.findall(r"mechgap ([a-z][^`\n|]*)", BLOCK.sub("", PAGE))]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_its_commands_can_be_given(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    command: Any = get_command(app)
+    while hasattr(command, "commands"):
+        name, *words = words
+        command = command.commands[name]
+    command.make_context(name, words)
 
 
 @pytest.mark.slow

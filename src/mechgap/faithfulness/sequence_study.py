@@ -6,7 +6,7 @@ manifest.json   versions, device, date, times, steps, and whether these were all
                 are nowhere else
 metrics.json    per seed: the share of right answers on every slice of the test set; of parity also on longer texts with
                 no more ones than those of training; of MLPs that learned from traces also the share of right vectors,
-                and where heads are gentler than compiled ones, what is right with heads of other sharpness
+                and where heads are not as sharp as compiled ones, what is right with heads of other sharpness
 and of parity:
 curves.json     per seed: right answers by length and by number of ones, and the mean prediction by number of ones
 gap.json        how it was measured; per seed and program: its heads beside the nearest of the network, its variables
@@ -61,7 +61,7 @@ from mechgap.training.many import STOPPED, Trained, without_diverged
 from mechgap.training.sequences.end_to_end import ParitySize, predictions, train_parity
 from mechgap.training.sequences.probed import Probed, run_probed, train_probed
 from mechgap.training.sequences.scan import ScanSize, scan_right, train_scan
-from mechgap.training.sequences.supervise import Mlp, supervise, vector_accuracy, with_mlp
+from mechgap.training.sequences.supervise import Mlp, gentler, supervise, vector_accuracy, with_mlp
 
 PROGRAMS = ("parity_sequential_relative", "parity_sum_mod_2")  # whose heads and variables are looked for
 MEASURED = 1024  # texts on which the gap is measured, at most
@@ -231,7 +231,8 @@ def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dic
     assert study.mlp is not None
     program = parity_program(study.name, 2 * study.train_length)
     compiled = compile_program(program, certify="none", longest=2 * study.train_length + 1)
-    trained, traces = supervise(compiled.network, program, task, study.mlp, study.recipe, **options)
+    gentle = gentler(compiled.network, study.mlp.sharpness)
+    trained, traces = supervise(gentle, program, task, study.mlp, study.recipe, **options)
     trained, seeds = _sound(study, trained)
     most = 2 * study.train_length + 1 if program.halt else program.layers
     short = task.tests[f"length <= {study.train_length}"]
@@ -239,16 +240,15 @@ def _supervised(study: SequenceStudy, task: Task, texts: list[str], options: dic
     found, gaps, more = [], {}, defaultdict(list)
     for i, seed in enumerate(seeds):
         mlp = jax.tree.map(lambda x, i=i: x[i], trained.models)
-        network: CompiledAlta = replace(compiled, network=with_mlp(compiled.network, mlp, study.mlp.sharpness))
+        network: CompiledAlta = replace(compiled, network=with_mlp(gentle, mlp))
         found.append([int(answer) for answer in answers(program, partial(_outputs, network, most), texts)])
         more[VECTORS].append(vector_accuracy(mlp, traces))
         for sharpness in SHARPNESSES if study.mlp.sharpness != 1 else ():
-            other = replace(compiled, network=with_mlp(compiled.network, mlp, sharpness))
+            other = replace(compiled, network=with_mlp(gentler(compiled.network, sharpness), mlp))
             said = answers(program, partial(_outputs, other, most), short)
             share = np.mean([a == b for a, b in zip(said, meant, strict=True)])
             more[with_heads(sharpness, study.train_length)].append(float(share))
-        before = Mlp.init(traces.before.shape[1], study.mlp, key=jax.random.key(seed))
-        untrained = with_mlp(compiled.network, before, study.mlp.sharpness)
+        untrained = with_mlp(gentle, Mlp.init(traces.before.shape[1], study.mlp, key=jax.random.key(seed)))
         gaps[str(seed)] = {program.name: _gap(network.network, program, study.train_length, untrained=untrained)}
     return trained, seeds, np.array(found), gaps, more
 

@@ -78,9 +78,10 @@ def _longer(result: SequenceResult) -> Found:
 
 
 def _longer_by_chance(result: SequenceResult) -> Found:
-    """Longer texts are right by chance."""
-    name = f"length > {result.study.train_length}"
-    return replace(_slice(result, name), holds=_is_chance(_shares(result, name)))
+    """Longer texts are right by chance, and not more often than any one answer is."""
+    shares = _shares(result, f"length > {result.study.train_length}")
+    longer = _longer(result)
+    return replace(longer, holds=_is_chance(shares) and not longer.holds)
 
 
 def _falls(result: SequenceResult) -> Found:

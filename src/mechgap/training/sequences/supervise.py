@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from mechgap.networks.layers import Linear
-from mechgap.networks.transformer import Heads, Transformer
+from mechgap.networks.transformer import Transformer
 from mechgap.programs.alta import AltaProgram
 from mechgap.programs.tasks import Task
 from mechgap.training.many import Recipe, Trained, train_many
@@ -31,7 +31,7 @@ class MlpSize:
             an NVIDIA GPU (TF32), which a number of 1000 loses up to 0.25 by.
         undefined: what a head leaves undefined is drawn from so far below 0 to so far above it, in training; 10 in
             ALTA's own code. With 0 it is 0, as it is wherever a compiled network runs.
-        sharpness: of compiled heads where the trained MLP works with them, see `gentler`; 1 as they are compiled.
+        sharpness: of the compiled heads that the MLP learns from and works with, see `gentler`; 1 as they are compiled.
     """
 
     layers: int = 2
@@ -44,6 +44,11 @@ class MlpSize:
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise ValueError(f"precision of an MLP must be {' or '.join(PRECISIONS)}; got {self.precision!r}.")
+        if not self.sharpness > 0:
+            raise ValueError(f"sharpness must be a number above 0, 1 for heads as compiled; got {self.sharpness!r}.")
+        for name in ("noise", "undefined"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be a number of at least 0; got {getattr(self, name)!r}.")
 
 
 class Mlp(eqx.Module):
@@ -76,7 +81,7 @@ def supervise(
     """Train MLPs on the traces of a program.
 
     Args:
-        network: compiled from the program; its heads and embeddings are what the MLP will work with.
+        network: compiled from the program, with the heads and embeddings that the MLP will work with.
         program: what gives the traces.
         task: its training set gives the traces.
         size: of the MLP.
@@ -89,11 +94,11 @@ def supervise(
     vague = jnp.asarray(left_undefined(program, traces.before))
 
     def draw(key: PRNGKeyArray) -> tuple[Array, Array]:
-        which, shake = jax.random.split(key)
+        which, shake, invent = jax.random.split(key, 3)
         at = jax.random.choice(which, len(before), (recipe.batch,), p=share)
         given = before[at]
         if size.undefined > 0:
-            drawn = jax.random.uniform(jax.random.fold_in(key, 0), given.shape, minval=-1.0, maxval=1.0)
+            drawn = jax.random.uniform(invent, given.shape, minval=-1.0, maxval=1.0)
             given = jnp.where(vague[at], size.undefined * drawn, given)
         return given + size.noise * jax.random.normal(shake, given.shape), after[at]
 
@@ -106,22 +111,25 @@ def supervise(
     return trained, traces
 
 
-def with_mlp(network: Transformer, mlp: Mlp, sharpness: float = 1.0) -> Transformer:
-    """The compiled Transformer with a trained MLP; see `MlpSize` for the sharpness of its heads."""
+def with_mlp(network: Transformer, mlp: Mlp) -> Transformer:
+    """The compiled Transformer with a trained MLP."""
     config = replace(network.config, activation="relu")  # what is compiled keeps the precision that it needs
-    heads = None if network.block.heads is None else gentler(network.block.heads, sharpness)
-    return replace(network, block=replace(network.block, heads=heads, mlp=mlp.layers), config=config)
+    return replace(network, block=replace(network.block, mlp=mlp.layers), config=config)
 
 
-def gentler(heads: Heads, sharpness: float) -> Heads:
-    """Compiled heads with logits that are smaller by a factor.
+def gentler(network: Transformer, sharpness: float) -> Transformer:
+    """A compiled Transformer whose heads have logits that are smaller by a factor.
 
     As compiled, what is selected is 256 nats ahead of all else, and 128 of the null slot: an exact network looks at
     nothing else at all. But a trained MLP is a little off, and where it is off by e on a query or a key, a place is
     looked at by a factor of about exp(256 e) more or less than others that are selected, too: 13 for e = 0.01.
     """
+    heads = network.block.heads
+    if heads is None or sharpness == 1:
+        return network
     products = {name: math.sqrt(sharpness) * getattr(heads, name) for name in ("query", "key")}
-    return replace(heads, **products, relative=sharpness * heads.relative, null=sharpness * heads.null)
+    heads = replace(heads, **products, relative=sharpness * heads.relative, null=sharpness * heads.null)
+    return replace(network, block=replace(network.block, heads=heads))
 
 
 def vector_accuracy(mlp: Mlp, traces: Traces, within: float = 0.1) -> float:

@@ -147,14 +147,17 @@ def _check_known(study: Study) -> None:
 
 
 def _check_programs(name: str, algorithms: Sequence[str]) -> None:
+    problems = []
     for algorithm in algorithms:
         try:
             program_parameters(algorithm)
         except ValueError as error:
-            raise ValueError(
-                f"The model {name!r} looks at compiled networks. {error} Ask about fewer (algorithms), or let it look "
-                f"at a trained reasoner."
-            ) from error
+            problems.append(str(error))
+    if problems:
+        raise ValueError(
+            f"The model {name!r} looks at compiled networks. {' '.join(problems)} Ask about fewer (algorithms), or "
+            f'let it look at a trained reasoner (reasoner = "{TRAINED}").'
+        )
 
 
 def _check_learned(name: str, algorithms: Sequence[str], who: str, reasoners: Mapping[str, MultiTaskConfig]) -> None:
