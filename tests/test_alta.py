@@ -20,7 +20,6 @@ import pytest
 import mechgap as mg
 from mechgap.compiler import to_transformer
 from mechgap.compiler.alta_files import save_transformer
-from mechgap.compiler.alta_stream import encoded
 from mechgap.compiler.errors import PrecisionError
 from mechgap.compiler.to_transformer import CompiledAlta
 from mechgap.networks.layers import SparseLinear
@@ -28,6 +27,7 @@ from mechgap.programs.alta import AltaProgram, Categorical, Numeric, Rule
 from mechgap.programs.alta_builder import RuleBuilder, alta_program, categorical, numeric, pure, qkv, set_of, v_relative
 from mechgap.programs.alta_interpreter import UNDEFINED, UndefinedError, members_of
 from mechgap.programs.alta_rules import RuleError, plain
+from mechgap.programs.alta_stream import encoded
 from mechgap.programs.library.scan_grammar import actions, commands, jump_split, length_split, random_split, read_split
 
 CASES = json.loads((Path(__file__).parent / "golden" / "alta_cases.json").read_text())["programs"]

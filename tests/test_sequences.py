@@ -20,7 +20,6 @@ from typer.testing import CliRunner
 
 import mechgap as mg
 from mechgap.cli import app
-from mechgap.compiler.alta_stream import StreamLayout
 from mechgap.faithfulness import sequence_study, sequences
 from mechgap.faithfulness.sequence_networks import NETWORKS, load_sequence_networks
 from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
@@ -54,6 +53,7 @@ from mechgap.networks.transformer import (
     run_batch,
     run_layers,
 )
+from mechgap.programs.alta_stream import StreamLayout
 from mechgap.programs.library.scan_divergence import Composition, chernoff_divergence, divergence_split, divergences
 from mechgap.programs.library.scan_grammar import (
     REDUCTIONS,

@@ -5,11 +5,11 @@ from itertools import pairwise
 import jax.numpy as jnp
 import numpy as np
 
-from mechgap.compiler.alta_stream import StreamLayout
 from mechgap.compiler.alta_units import is_plain
 from mechgap.compiler.errors import PrecisionError
 from mechgap.networks.layers import Linear
 from mechgap.programs.alta import AltaProgram, Categorical, Numeric, SetOf
+from mechgap.programs.alta_stream import StreamLayout
 
 
 def view_of(program: AltaProgram, layout: StreamLayout) -> "PlainView | ExpandedView":

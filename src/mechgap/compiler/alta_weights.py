@@ -6,12 +6,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from mechgap.compiler.alta_stream import StreamLayout, encoded, width_of
 from mechgap.compiler.alta_units import Unit
 from mechgap.compiler.alta_views import view_of
 from mechgap.networks.layers import Linear
 from mechgap.networks.transformer import Heads
 from mechgap.programs.alta import AltaProgram, Head, Numeric
+from mechgap.programs.alta_stream import StreamLayout, encoded, width_of
 
 MATCH = 256.0  # nats; exp(-MATCH / 2) is 0 in float32
 

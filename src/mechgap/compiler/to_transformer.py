@@ -21,7 +21,6 @@ from jaxtyping import Array
 from mechgap.compiler.alta_certificate import SAMPLES, AltaCertificate
 from mechgap.compiler.alta_certificate import certify as compare
 from mechgap.compiler.alta_reads import UndefinedReads
-from mechgap.compiler.alta_stream import StreamLayout
 from mechgap.compiler.alta_units import Unit, units_of
 from mechgap.compiler.alta_views import view_of
 from mechgap.compiler.alta_weights import WeightWriter
@@ -29,6 +28,7 @@ from mechgap.networks.layers import AnyLinear, Linear, SparseLinear
 from mechgap.networks.transformer import Block, Execution, Halt, Transformer, TransformerConfig, room_for, run_batch
 from mechgap.programs.alta import AltaProgram
 from mechgap.programs.alta_interpreter import UndefinedError, batched
+from mechgap.programs.alta_stream import StreamLayout
 
 LARGE, SPARSE = 2**22, 100  # from so many weights, if one in so many is not zero, gathers beat matrix products
 

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from mechgap.compiler.alta_stream import StreamLayout
 from mechgap.networks.transformer import Transformer, room_for, watch_layers
 from mechgap.programs.alta import AltaProgram, SetOf
 from mechgap.programs.alta_interpreter import batched
+from mechgap.programs.alta_stream import StreamLayout
 from mechgap.programs.minimal import different_rows
 
 TOGETHER = 64
