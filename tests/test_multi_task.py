@@ -418,8 +418,11 @@ def test_validation_samples_are_not_trained_on() -> None:
     assert not (trained_on[:, None] == held_out).all(-1).any()
 
 
-def test_a_step_is_computed_again_for_its_gradient(config: MultiTaskConfig) -> None:
-    """What is kept of a step is what it hands to the next, and no message between two nodes."""
+@pytest.mark.parametrize("hint_mode", ["none", "encoded_decoded"])
+@pytest.mark.parametrize("processor", ["gatv2", "triplet_gmpnn"])
+def test_no_message_between_two_nodes_is_kept_for_a_gradient(hint_mode: str, processor: str) -> None:
+    """Of a step is kept what it hands to the next, and where it decodes no hints, what nodes compute in it."""
+    config = config_of("bfs", algorithms_per_step=1, sizes=16, processor=processor, hint_mode=hint_mode)
     pool, net = pool_of(config), untrained_of(config)
     batch = (jnp.array([0]), jax.tree.map(lambda x: x[None], pool.at(0)), None)
 

@@ -238,14 +238,13 @@ class _Run:
         truth = self._truth(forcing is not None)
         first = {v.name: self._expand(v, self.hints[v.name][0]) for v in self.fed_variables}
         begun = jnp.zeros((self.nodes, self.config.hidden), self.dtype) if begun is None else begun
-        no_edge = jnp.zeros((self.nodes, *begun.shape), self.dtype) if self.config.has_triplets else None
-        start = (first, begun, (first, no_edge))
+        start = (first, begun, first)
         each = (jnp.arange(self.rounds), None if keys is None else keys[1:], truth, replacement)
         straight = key is not None and self.rounds <= UNROLLED and present_platform() != CPU
-        (_, _, (fed, edge)), (hidden, hints, activations) = jax.lax.scan(step, start, each, unroll=straight)
+        (_, _, fed), (hidden, hints, activations) = jax.lax.scan(step, start, each, unroll=straight)
         at = jnp.clip(jnp.asarray(length).astype(jnp.int32) - 2, 0, self.rounds - 1)
         before = jnp.where(at > 0, hidden[jnp.maximum(at - 1, 0)], begun)
-        last = _Round(fed, before, hidden[at], edge)
+        last = _Round(fed, before, hidden[at], self._edge(fed, before))
         outputs = self._decode(self.output_variables, last, None if keys is None else keys[0])
         if record == STATES:
             return Prediction(hints, outputs, None, activations)
@@ -273,8 +272,14 @@ class _Run:
             forced = jax.random.bernoulli(to_force, forcing)
             following = {name: jnp.where(forced, truth[name], x) for name, x in following.items()}
         runs = (index == 0) | (length > index + 1)
-        last = jax.tree.map(lambda new, old: jnp.where(runs, new, old), (fed, edge), last)
+        last = jax.tree.map(lambda new, old: jnp.where(runs, new, old), fed, last)
         return (following, after, last), (after, hints, activations)
+
+    def _edge(self, fed: dict[str, Array], before: Array) -> Array | None:
+        """The hidden state of edges at a step, made again: a scan that kept it would do so at every step."""
+        if not self.config.has_triplets:
+            return None
+        return self._process(*self._features(fed), before, None, False)[1]
 
     def _process(
         self, features: Features, joined: Array, hidden: Array, replacement: Replacement | None, record: Record

@@ -184,7 +184,8 @@ def predict(
             present=present,
             asked=asked,
             record=False,
-            recompute=True,  # what all steps of the longest execution leave behind would fill the memory
+            # What all steps of the longest execution leave behind would fill the memory, where each decodes hints.
+            recompute=network.config.decode_hints,
         )
 
     keys = None if key is None else jax.random.split(key, len(lengths))
