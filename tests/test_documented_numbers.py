@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from mechgap.faithfulness.sequence_result import read_gap
+from mechgap.report.paper.transnar import transnar_table
+from mechgap.report.paper.transnar_results import WITHOUT_GAIN, Results, average
 
 ROOT = Path(__file__).parents[1]
 ALGORITHMS = ("bfs", "bellman_ford")
@@ -171,3 +173,26 @@ def test_where_the_demonstrations_model_looks() -> None:
         cells[-1] = f"layer {best['layer']}, head {best['head']}: {cells[-1]}"
         assert shown[f"{row['algorithm']}, `{row['aim']}`"] == [str(row["tokens"]), *cells]
     assert sum("`named` |" in line or "`about` |" in line for line in page.splitlines()) == len(found["rows"]) + 2
+
+
+def test_what_came_out_of_the_study_of_transnar() -> None:
+    """The numbers of the paragraph, in its order, are those of the committed results."""
+    results = Results(ROOT / "results")
+    plain, shuffled = ("transnar", "transformer"), ("transnar_shuffled", "transformer")
+    others = [name for name in results.algorithms("transnar") if name not in WITHOUT_GAIN]
+
+    def counted(name: str, n: int) -> float:
+        return abs(results.gain(name, f"{name}_counted_positions", n).mean)
+
+    expected = [f"{results.gain(*pair, n).mean:.1f}" for pair in (plain, shuffled) for n in (10, 14)]
+    expected += [f"{end:.1f}" for n in (10, 14) for end in results.gain(*plain, n).ends]
+    expected += [f"{results.gain(*plain, n, names=others).mean:.1f}" for n in (10, 14)]
+    expected += [f"{average(results.table(name, 12)):.1f}" for name in plain]
+    expected += [f"{counted(name, n):.1f}" for n in (10, 12) for name in ("transformer", "transnar")]
+    (said,) = re.findall(r"The paper's main claim.*?does not decide it", (ROOT / "docs/transnar.md").read_text(), re.S)
+    assert sorted(re.findall(r"-?\d+\.\d", said)) == sorted(expected)
+    above = {line.label: line.ours for line in transnar_table("transnar-grid", ROOT / "results").lines}
+    for n, names in ((10, "4 of 10: binary_search, dfs, insertion_sort, minimum"), (12, "3 of 10: binary_search, in")):
+        assert above[f"TransNAR above the best constant answer, algorithms, n = {n}"].startswith(names)
+    at_10 = f"+{results.gain(*plain, 10).mean:.1f} points of CLRS score"
+    assert at_10 in (ROOT / "README.md").read_text()

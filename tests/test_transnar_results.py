@@ -55,12 +55,12 @@ def test_a_gain_that_shuffled_states_half_have_is_no_claim(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("exact", "says"),
     [
-        ({"": 0.5}, "shown: no, and no less; all differences are within two standard errors over algorithms"),
+        ({"": 0.5}, "shown: not decided; all differences are within two standard errors over algorithms"),
         ({"": 0.6}, "shown: more at n = 10, 12, 14, 16, less at n = none"),
         ({"": 0.4}, "shown: more at n = none, less at n = 10, 12, 14, 16"),
         (
             {"": 0.5, "bfs": 0.9},
-            "shown: no, and no less; all differences are within two standard errors over algorithms",
+            "shown: not decided; all differences are within two standard errors over algorithms",
         ),
     ],
 )
@@ -70,6 +70,9 @@ def test_whether_an_exact_reasoner_helps_more(exact: dict[str, float], says: str
     label = "Does an exact reasoner help more than a trained one? CLRS"
     assert verdicts("compiled", tmp_path)[label] == says
     assert "exact reasoner above none, CLRS, n = 10" not in verdicts("compiled", tmp_path)
+    (line,) = [line for line in transnar_table("transnar-compiled", tmp_path).lines if line.label == label]
+    largest = max(exact.values())
+    assert ("on bfs)" in line.ours) == (largest == exact.get("bfs"))
     write(tmp_path, "transformer", 0.3)
     found = transnar_table("transnar-compiled", tmp_path)
     assert "exact reasoner above none, CLRS, n = 10" in [line.label for line in found.lines]
@@ -83,7 +86,7 @@ def test_it_is_said_how_far_training_came(score: float, has_learned: bool, tmp_p
     said = transnar_table("transnar-grid", tmp_path).item.about
     mean = 100 * score + 0.9  # of 0, 1 and 2 points more for the algorithms in turn
     assert f"At n = 12, a size of training, TransNAR has {mean:.1f} and Transformer 30.9 % (best constant" in said
-    assert ("in the middle of their training" in said) != has_learned
+    assert ("too short for that" in said) != has_learned
     assert "At n = 10, a size of training" not in said
 
 
@@ -116,6 +119,51 @@ def test_it_is_shown_what_is_left_of_a_gain_without_two_algorithms(tmp_path: Pat
     assert lines["TransNAR above the Transformer, CLRS, n = 10"].ours == "+11.6 (+11.6 and +11.6)"
     left = lines["TransNAR above the Transformer without binary_search and minimum, CLRS, n = 10"]
     assert (left.ours, left.verdict) == ("+2.0 (+2.0 and +2.0)", "shown: a gain of more than two standard errors")
+
+
+def test_a_gain_whose_interval_has_nothing_in_it_is_marked(tmp_path: Path) -> None:
+    """Two standard errors over nine algorithms are less than Student's t asks for."""
+    write(tmp_path, "transformer_counted_positions", 0.1)
+    wide = {"": 0.1, "binary_search": 0.8, "minimum": 0.8, "insertion_sort": 0.5, "bfs": 0.2}
+    write(tmp_path, "transformer", wide)
+    lines = {line.label: line for line in transnar_table("transnar-grid", tmp_path).lines}
+    line = lines["Transformer: randomised above counted positions, CLRS, n = 10"]
+    assert line.interval.startswith("-")
+    assert line.verdict == "reproduced: by two standard errors; the 95 % interval has 0 in it"
+    write(tmp_path, "transformer", 0.9)
+    assert verdicts("grid", tmp_path)[line.label] == "reproduced"
+
+
+def test_of_which_algorithms_more_is_known_than_the_best_constant_answer(tmp_path: Path) -> None:
+    write(tmp_path, "transnar", {"": 0.1, "bfs": 0.4, "dfs": 0.35})
+    lines = {line.label: line.ours for line in transnar_table("transnar-grid", tmp_path).lines}
+    assert lines["TransNAR above the best constant answer, algorithms, n = 10"] == "2 of 10: bfs, dfs"
+
+
+@pytest.mark.parametrize(
+    ("plain", "mine", "ours", "says"),
+    [
+        (0.9, 0.9, "in 0 of 0 cases nothing either", "shown: there is no such case"),
+        ({"": 0.9, "bfs": 0.0}, {"": 0.9, "bfs": 0.005}, "in 2 of 2 cases nothing either", "reproduced"),
+        (
+            {"": 0.9, "bfs": 0.0},
+            {"": 0.9, "bfs": 0.05},
+            "in 0 of 2 cases nothing either; bfs 0.0 → 5.0 at 10, bfs 0.0 → 5.0 at 14",
+            "differs: there it is above that by more than two standard errors",
+        ),
+    ],
+)
+def test_counted_positions_leave_nothing_where_the_transformer_has_nothing(
+    plain: Any, mine: Any, ours: str, says: str, tmp_path: Path
+) -> None:
+    for name in ("transformer", "transnar"):
+        write(tmp_path, name, 0.5)
+    write(tmp_path, "transformer_counted_positions", plain)
+    write(tmp_path, "transnar_counted_positions", mine)
+    (line,) = [x for x in transnar_table("transnar-claims", tmp_path).lines if x.label.startswith("Counted positions")]
+    assert (line.ours, line.verdict) == (ours, says)
+    both = verdicts("grid", tmp_path)["both with counted positions: TransNAR above the Transformer, CLRS, n = 10"]
+    assert both.startswith("shown")
 
 
 def test_parse_scores_of_all_models_are_summed_up_or_listed(tmp_path: Path) -> None:
@@ -165,10 +213,13 @@ def test_reasoners_stand_beside_the_best_constant_answers(tmp_path: Path) -> Non
     label = "trained: triplet_gmpnn, 10 algorithms, CLRS score (best constant answer)"
     assert {line.label: line.verdict for line in compared.lines} == {
         label: "shown",
+        "trained: algorithms above the best constant answer, of 10": "shown",
         "thirty gatv2: gatv2, 30 algorithms, CLRS score (best constant answer)": "too small to compare",
+        "thirty gatv2: algorithms above the best constant answer, of 30": "too small to compare",
         "Not measured yet: seven, thirty": "never run",
     }
     assert compared.lines[0].ours == "50.9 (30.0) at 10, 50.9 (30.0) at 16"
+    assert compared.lines[1].ours == "10 at 10, 10 at 16"
     _, at_10, at_16 = compared.details
     assert at_10.header == ("algorithm", "trained", "thirty gatv2", "best constant answer")
     assert {row[0]: row[1:] for row in at_16.rows}["bridges"] == ("", "62.0", "30.0")

@@ -6,10 +6,11 @@ import numpy as np
 
 from mechgap.report.paper.transnar_gains import JUDGED, judged_line, verdict_on
 from mechgap.report.paper.transnar_growing import at_times_the_largest
-from mechgap.report.paper.transnar_results import ERRORS, MAIN, WITHOUT_GAIN, Gain, Results, merged
+from mechgap.report.paper.transnar_results import COUNTED, ERRORS, MAIN, WITHOUT_GAIN, Gain, Results, merged
 from mechgap.report.paper.verdicts import IMPOSSIBLE, NEVER, SHOWN, SMALL, Found, Line
 
 SUMMARY_GAIN, SUMMARY_FACTOR, PAPER_GAIN, SEVERAL = 11.0, 4, 20.0, 3
+NOTHING = 1.0  # percent: who knows less answers nothing right
 EMERGING = ("graham_scan", "jarvis_march", "mst_prim")
 
 
@@ -27,7 +28,31 @@ def claims(results: Results) -> Found:
     lines = [_summary_gain(results, gains, claimed), _large_gains(results, sizes)]
     lines += [_emergence(results, name) for name in EMERGING if name in known]
     lines += [_no_gain(results, name) for name in WITHOUT_GAIN if name in known]
+    if results.has(*COUNTED):
+        lines.append(_capped(results))
     return [*lines, four], []
+
+
+def _capped(results: Results) -> Line:
+    """Whether TransNAR with counted positions knows nothing where its Transformer does."""
+    nothing: list[str] = []
+    more: list[str] = []
+    for n in (n for n in results.sizes(COUNTED[0]) if n in JUDGED):
+        mine, plain = (results.table(name, n) for name in COUNTED)
+        least = [name for name, score in plain.items() if score < NOTHING]
+        nothing += least
+        more += [
+            f"{name} {plain[name]:.1f} → {mine[name]:.1f} at {n}"
+            for name in least
+            if mine[name] - NOTHING > ERRORS * _error(results, COUNTED[0], n, name)
+        ]
+    said = f"in {len(nothing) - len(more)} of {len(nothing)} cases nothing either" + (
+        f"; {', '.join(more)}" if more else ""
+    )
+    verdict = verdict_on(results, COUNTED, not more, "there it is above that by more than two standard errors")
+    label = f"Counted positions: TransNAR where its Transformer has less than {NOTHING:.0f} %, at 10 or 14"
+    verdict = verdict if nothing else f"{SHOWN}: there is no such case"
+    return Line(label, "nothing either", said, networks=results.networks(*COUNTED), verdict=verdict)
 
 
 def _larger_inputs(results: Results) -> Line:

@@ -7,6 +7,7 @@ import numpy as np
 
 from mechgap.report.paper.transnar_results import (
     ALONE,
+    COUNTED,
     ERRORS,
     MAIN,
     NEEDED,
@@ -43,6 +44,11 @@ def grid(results: Results) -> Found:
             for n in results.sizes(name):
                 label = f"{model_name(name)}: randomised above counted positions, CLRS, n = {n}"
                 lines.append(gain_line(results, label, name, counted, n, judged=n in JUDGED))
+    if results.has(*COUNTED):
+        for n in results.sizes(COUNTED[0]):
+            label = f"both with counted positions: TransNAR above the Transformer, CLRS, n = {n}"
+            lines.append(gain_line(results, label, COUNTED[0], COUNTED[1], n))
+    lines += [_above_constant(results, n) for n in (results.sizes("transnar") if results.has("transnar") else ())]
     models = [name for name in NEEDED["grid"] if results.has(name)]
     return lines, [overview(results, models), *by_algorithm(results, models), parse_scores(results)[1]]
 
@@ -56,6 +62,15 @@ def _without_two(results: Results) -> list[Line]:
         for n in results.sizes("transnar")
         if left
     ]
+
+
+def _above_constant(results: Results, n: int) -> Line:
+    """Of which algorithms TransNAR knows more than the best constant answer: means hide it."""
+    scores, floors = results.table("transnar", n), results.beside("transnar", n, "exact", "floor")
+    above = sorted(name for name, score in scores.items() if score > floors[name])
+    said = f"{len(above)} of {len(scores)}" + (f": {', '.join(above)}" if above else "")
+    label = f"TransNAR above the best constant answer, algorithms, n = {n}"
+    return Line(label, "", said, networks=results.networks("transnar"), verdict=SHOWN)
 
 
 def _claim(results: Results) -> Line:
@@ -119,7 +134,7 @@ def compiled(results: Results) -> Found:
 def _helps_more(results: Results, exact: str, trained: str) -> Line:
     """The question in one line."""
     gains = {n: results.gain(exact, trained, n) for n in results.sizes(exact)}
-    said = ", ".join(f"{gain} at {n}" for n, gain in gains.items())
+    said = ", ".join(f"{gain} at {n} ({_extremes(results, exact, trained, n)})" for n, gain in gains.items())
     more, less = (
         [str(n) for n, gain in gains.items() if abs(gain.mean) > ERRORS * gain.error and (gain.mean > 0) == up]
         for up in (True, False)
@@ -127,11 +142,18 @@ def _helps_more(results: Results, exact: str, trained: str) -> Line:
     if results.unlike(exact, trained) or results.asked_closer(exact, trained):
         verdict = verdict_on(results, (exact, trained), False, "")
     elif not more and not less:
-        verdict = f"{SHOWN}: no, and no less; all differences are within two standard errors over algorithms"
+        verdict = f"{SHOWN}: not decided; all differences are within two standard errors over algorithms"
     else:
         verdict = f"{SHOWN}: more at n = {', '.join(more) or 'none'}, less at n = {', '.join(less) or 'none'}"
     label = "Does an exact reasoner help more than a trained one? CLRS"
     return Line(label, "", said, networks=results.networks(exact, trained), verdict=verdict)
+
+
+def _extremes(results: Results, name: str, other: str, n: int) -> str:
+    """The differences of single algorithms that are farthest apart: a mean may be small because they cancel out."""
+    apart = results.apart(name, other, n)
+    least, *_, most = sorted(apart, key=lambda one: apart[one])
+    return " to ".join(f"{points(apart[one])} on {one}" for one in (least, most))
 
 
 def unseen(results: Results) -> Found:
@@ -206,6 +228,8 @@ def gain_line(
     by_seed = f" ({' and '.join(map(points, seeds))})" if len(seeds) > 1 else ""
     if judged or results.unlike(name, other) or results.asked_closer(name, other):
         verdict = verdict_on(results, (name, other), gain.counts, gain.words)
+        if verdict == REPRODUCED and gain.ends[0] <= 0:
+            verdict = f"{REPRODUCED}: by two standard errors; the 95 % interval has 0 in it"
     else:
         verdict = f"{SHOWN}: {gain.words}"
     paper, networks = "above" if judged else "", results.networks(name, other, of_other=of_other)

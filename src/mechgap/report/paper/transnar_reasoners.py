@@ -21,6 +21,9 @@ def reasoners(results: Results) -> Found:
         label = f"{name.replace('_', ' ')}: {network}, {count} algorithms, CLRS score (best constant answer)"
         verdict = SHOWN if config == planned[name].as_json() else SMALL
         lines.append(Line(label, "", said, networks=str(config["seeds"]), verdict=verdict))
+        above = ", ".join(f"{_above(rows)} at {n}" for n, rows in by_size.items())
+        label = f"{name.replace('_', ' ')}: algorithms above the best constant answer, of {count}"
+        lines.append(Line(label, "", above, networks=str(config["seeds"]), verdict=verdict))
     if missing := [name for name in planned if name not in asked]:
         lines.append(Line(f"Not measured yet: {', '.join(missing)}", verdict=NEVER))
     trained = [
@@ -36,6 +39,12 @@ def reasoners(results: Results) -> Found:
     ]
     header = ("reasoner", "processor", "steps", "samples a step", "s to train", "device")
     return lines, [Details("How they were trained", header, tuple(trained)), *_reasoner_tables(asked)]
+
+
+def _above(rows: list[Mapping[str, Any]]) -> int:
+    """Of how many algorithms more is right than in the best constant answers."""
+    scores, floors = (means([rows], key) for key in ("clrs", "floor"))
+    return sum(score > floors[name] for name, score in scores.items())
 
 
 def _reasoner_tables(asked: Mapping[str, Any]) -> Iterable[Details]:

@@ -20,6 +20,7 @@ FOLDER, DEMONSTRATION = "transnar", "transnar-demo"
 STUDIES = {"quick": "quick", "full": "h200"}
 MEAN = "mean"
 MAIN = ("transnar", "transformer")
+COUNTED = tuple(f"{name}_counted_positions" for name in MAIN)
 ERRORS = 2  # standard errors that a gain must exceed
 SAME = ("algorithms", "sizes", "width", "layers", "hidden", "samples")  # settings that make results comparable
 ALIKE = ("steps", "epochs", "tokens", "learning_rate", "schedule", "precision")  # of models that are compared
@@ -129,7 +130,7 @@ class Results:
         of_other: slice = slice(None),
     ) -> Gain:
         """How much better the first one is, over the algorithms that both know; than some seeds of the other one."""
-        apart = np.array(list(self._apart(name, other, n, key, names, (slice(None), of_other)).values()))
+        apart = np.array(list(self.apart(name, other, n, key, names, (slice(None), of_other)).values()))
         error = float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else np.inf
         return Gain(float(apart.mean()), error, len(apart))
 
@@ -141,12 +142,19 @@ class Results:
         if len(counts) > 1:
             return []
         seeds = [slice(i, i + 1) for i in range(counts.pop())]
-        apart = [self._apart(name, other, n, key, names, (seed, seed)) for seed in seeds]
+        apart = [self.apart(name, other, n, key, names, (seed, seed)) for seed in seeds]
         return [float(np.mean(list(differences.values()))) for differences in apart]
 
-    def _apart(
-        self, name: str, other: str, n: int, key: str, names: Iterable[str] | None, seeds: tuple[slice, slice]
+    def apart(
+        self,
+        name: str,
+        other: str,
+        n: int,
+        key: str = "clrs",
+        names: Iterable[str] | None = None,
+        seeds: tuple[slice, slice] = (slice(None), slice(None)),
     ) -> dict[str, float]:
+        """Algorithm -> how much better the first one is; those that have the same answers are one."""
         mine, theirs = (self.table(one, n, key, seeds=some) for one, some in zip((name, other), seeds, strict=True))
         return merged({a: mine[a] - theirs[a] for a in names or mine if a in theirs})
 
@@ -220,7 +228,7 @@ class Results:
             if max(mine, theirs) < LEARNED:
                 said[-1] += (
                     f": neither has learned it; the paper's panel for sizes of training begins at {LEARNED} %. All "
-                    f"verdicts are on models in the middle of their training"
+                    f"verdicts are on models whose training, though ended, was too short for that"
                 )
         return " ".join(f"{one}." for one in said)
 

@@ -187,7 +187,7 @@ def _room(length: int, rooms: Sequence[int]) -> int:
 
 
 def reasoner_answers(reasoner: SharedReasoner, questions: Sequence[Question], together: int = 64) -> list[str]:
-    """What a trained reasoner answers itself, written as text: the upper bound of what a text model can read off it."""
+    """What a trained reasoner answers itself, written as text: what there is to read off it."""
     said: list[str] = []
     nodes = max(q.nodes for q in questions)
     for start in range(0, len(questions), together):

@@ -431,7 +431,7 @@ def _thought(reasoner: Reasoner, name: str | None, asked: Asked, layers: int | N
 
 
 def shuffled(memory: Memory) -> Memory:
-    """Everybody sees the states of the next question of the batch: a control that has all but the meaning."""
+    """Everybody sees the states of the next question of the batch: often of another algorithm, and of another size."""
     return jax.tree.map(lambda x: jnp.roll(x, 1, axis=0), memory)
 
 
