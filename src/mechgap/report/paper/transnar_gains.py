@@ -99,13 +99,23 @@ def controls(results: Results) -> Found:
         if results.has("transnar", other):
             for n in results.sizes("transnar"):
                 lines.append(gain_line(results, f"TransNAR above {words}, CLRS, n = {n}", "transnar", other, n))
-    for where in ("first", "last", "every_second"):
-        if results.has("transnar", "transformer", f"transnar_{where}"):
-            for n in results.sizes("transnar"):
-                label = f"cross-attention {where.replace('_', ' ')} only, above the Transformer, CLRS, n = {n}"
-                lines.append(gain_line(results, label, f"transnar_{where}", "transformer", n))
+    lines += _after_some_layers(results)
     models = [name for name in NEEDED["controls"] if results.has(name)]
     return lines, [overview(results, models, every_way=True)]
+
+
+def _after_some_layers(results: Results) -> list[Line]:
+    """Cross-attention after some layers only; the small models' lines have all layers beside them."""
+    some = {f"transnar_{where}": f"{where.replace('_', ' ')} only" for where in ("first", "last", "every_second")}
+    asked = ((results, "", some), (results.small, "small models: ", {**some, "transnar": "after all layers"}))
+    words = "above the Transformer, CLRS"
+    return [
+        gain_line(these, f"{who}cross-attention {where}, {words}, n = {n}", name, "transformer", n)
+        for these, who, models in asked
+        for name, where in models.items()
+        if these.has("transformer", name)
+        for n in these.sizes(name)
+    ]
 
 
 def compiled(results: Results) -> Found:

@@ -1,6 +1,7 @@
 """The results of TransNAR's study as the comparison with the paper reads them: gains, and tables of scores."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -95,6 +96,13 @@ class Results:
         self.models = read_summary(Path(folder) / FOLDER)
         self.reasoners = read_reasoners(Path(folder) / FOLDER)
         self.demonstration = _read_demonstration(Path(folder) / DEMONSTRATION)
+
+    @property
+    def small(self) -> "Results":
+        """The same sums over the small models of the demonstration."""
+        found = copy(self)
+        found.models = self.demonstration
+        return found
 
     def has(self, *names: str) -> bool:
         """Whether all of these were trained and asked."""
