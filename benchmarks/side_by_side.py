@@ -13,7 +13,8 @@ What a job prints is in PLACE/NAME.log, and how all of them stand in PLACE/state
 is killed; mechgap's trainings go on from their last checkpoint when they are started again. The exit status is 0 where
 all jobs have done their work. Without more, jobs take turns on the card; with `--mps`, NVIDIA's multi-process service
 runs their kernels at the same time, which small ones gain from. `--each COMMAND` is run after every job that ends, with
-its name in $JOB, e.g. to copy its results to where they are safe.
+its name in $JOB, e.g. to copy its results to where they are safe; with `--every SECONDS` also that often in between,
+with no name, for a machine that may be taken away before a job ends.
 """
 
 import argparse
@@ -108,17 +109,38 @@ def _with_those_before(names: Iterable[str], jobs: dict[str, Job]) -> list[Job]:
     return list(chosen.values())
 
 
-def run(jobs: list[Job], place: Path, workers: int, deadline: float, each: str = "") -> None:
-    """Run them all, or until the deadline, and a command after each; where this ends otherwise, they end with it."""
+@dataclass
+class Keeper:
+    """Keeps what jobs have made, by a command of the shell.
+
+    Attributes:
+        command: "" for none.
+        every: seconds from the end of one run of it to the next while no job ends.
+        last: when it last ended.
+    """
+
+    command: str = ""
+    every: float = float("inf")
+    last: float = field(default_factory=time.monotonic)
+
+    def keep(self, name: str = "") -> None:
+        """Run it: after a job, or because it is time."""
+        if self.command and (name or time.monotonic() - self.last >= self.every):
+            subprocess.run(["bash", "-c", self.command], env={**os.environ, "JOB": name}, check=False)
+            self.last = time.monotonic()
+
+
+def run(jobs: list[Job], place: Path, workers: int, deadline: float, keeper: Keeper) -> None:
+    """Run them all, or until the deadline; where this ends otherwise, they end with it."""
     try:
-        _run(jobs, place, workers, deadline, each)
+        _run(jobs, place, workers, deadline, keeper)
     finally:
         for job in jobs:
             if job.state == RUNNING:
                 job.kill()
 
 
-def _run(jobs: list[Job], place: Path, workers: int, deadline: float, each: str) -> None:
+def _run(jobs: list[Job], place: Path, workers: int, deadline: float, keeper: Keeper) -> None:
     begun, by_name = time.monotonic(), {job.name: job for job in jobs}
     while any(job.state in (WAITING, RUNNING) for job in jobs):
         now = time.monotonic() - begun
@@ -127,8 +149,8 @@ def _run(jobs: list[Job], place: Path, workers: int, deadline: float, each: str)
                 job.look(now)
                 if job.state == RUNNING and now > deadline:
                     job.kill()
-                if job.state != RUNNING and each:
-                    subprocess.run(["bash", "-c", each], env={**os.environ, "JOB": job.name}, check=False)
+                if job.state != RUNNING:
+                    keeper.keep(job.name)
             elif job.state == WAITING:
                 before = [by_name[name].state for name in job.after]
                 free = sum(other.state == RUNNING for other in jobs) < workers
@@ -138,6 +160,7 @@ def _run(jobs: list[Job], place: Path, workers: int, deadline: float, each: str)
                     job.start(place, now)
         state = {job.name: [job.state, round(job.began), round(job.seconds)] for job in jobs}
         (place / "state.json").write_text(json.dumps({"seconds": round(now), "jobs": state}) + "\n")
+        keeper.keep()
         time.sleep(1)
 
 
@@ -168,10 +191,15 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=4, help="jobs at a time")
     parser.add_argument("--deadline", type=float, default=float("inf"), help="seconds from now")
     parser.add_argument("--each", default="", help="a command that is run after every job, with its name in $JOB")
+    parser.add_argument("--every", type=float, default=float("inf"), help="seconds: run that command so often, too")
     parser.add_argument("--mps", action="store_true", help="run kernels of several jobs at the same time")
     given = parser.parse_args()
     if given.workers < 1:
         parser.error(f"--workers must be at least 1; got {given.workers}.")
+    if not given.every > 0 or (given.every < float("inf") and not given.each):
+        parser.error(
+            f"--every takes seconds, more than 0, and a command by --each; got {given.every:g}, {given.each!r}."
+        )
     try:
         jobs = read_jobs(given.jobs, given.only)
     except (OSError, ValueError) as error:
@@ -181,7 +209,7 @@ def main() -> None:
     if given.mps and not start_service(given.place):
         parser.error("--mps needs nvidia-cuda-mps-control, which comes with NVIDIA's driver. Leave --mps out.")
     try:
-        run(jobs, given.place, given.workers, given.deadline, given.each)
+        run(jobs, given.place, given.workers, given.deadline, Keeper(given.each, given.every))
     finally:
         if given.mps:
             stop_service()

@@ -79,6 +79,23 @@ def test_workers_are_at_least_one_and_success_is_an_exit_status(tmp_path: Path) 
     assert "--workers must be at least 1; got 0" in run(tmp_path, "a: true", "--workers", "0").stderr
 
 
+def test_what_a_job_has_made_is_kept_while_it_runs(tmp_path: Path) -> None:
+    job = "long: for i in 1 2 3 4; do echo $i >> made; sleep 1; done\n"
+    keep = 'cat made 2>&1 > "kept-$JOB-$(wc -l < made)"'
+    ended = run(tmp_path, job, "--each", keep, "--every", "0.5")
+    assert ended.returncode == 0, ended.stderr
+    kept = {path.name for path in tmp_path.glob("kept-*")}
+    assert "kept-long-4" in kept  # after the job
+    assert kept & {"kept--1", "kept--2", "kept--3"}  # in between
+
+
+@pytest.mark.parametrize("words", [("--every", "0", "--each", "true"), ("--every", "5")])
+def test_how_often_something_is_kept(tmp_path: Path, words: tuple[str, ...]) -> None:
+    refused = run(tmp_path, "a: true\n", *words)
+    assert refused.returncode == 2
+    assert "--every takes seconds, more than 0, and a command by --each; got " in refused.stderr
+
+
 def test_jobs_end_with_the_one_who_runs_them(tmp_path: Path) -> None:
     (tmp_path / "jobs.txt").write_text("long: echo $$ > pid; sleep 100\n")
     words = [sys.executable, str(BENCHMARKS / "side_by_side.py"), "jobs.txt", "--place", "place"]
