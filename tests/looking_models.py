@@ -7,7 +7,7 @@ import jax
 
 from mechgap.training.transnar import TextModels, TextTrainingConfig
 from mechgap.training.transnar.loop import initial_model
-from test_transnar_training import made_reasoner
+from small_text_models import made_reasoner
 
 KNOWN = ("bfs", "insertion_sort")
 CONFIG = TextTrainingConfig.from_settings(

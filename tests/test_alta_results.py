@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from mechgap.cli import app
 from mechgap.faithfulness import sequence_study
+from mechgap.faithfulness.minimal_programs import Generalisation
 from mechgap.faithfulness.sequence_presets import sequence_studies
 from mechgap.faithfulness.sequence_result import read_result
 from mechgap.faithfulness.sequence_study import run_missing, run_sequence_study, why_kept
@@ -85,6 +87,30 @@ def test_damaged_minimal_programs_are_named(content: Any, command: str, tmp_path
     said = refused(tmp_path, command)
     assert said.startswith(f"{tmp_path}/alta/minimal.json holds no whole result (")
     assert said.endswith("Delete it, and make it again: mechgap paper alta-figure4.")
+
+
+def test_minimal_programs_are_made_where_they_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are there stay, but for those that were tested otherwise."""
+    made: list[str] = []
+
+    def generalisation(program: Any, task: Any) -> Generalisation:
+        made.append(program.name)
+        return Generalisation(3, 2, None, 1, 8, {"test": 1.0}, {"test": 0.5})
+
+    monkeypatch.setattr(alta, "generalisation", generalisation)
+    run = partial(alta.run_alta_item, "alta-figure4", "quick", tmp_path, runs=tmp_path / "runs", say=lambda said: None)
+    run()
+    names = [row["program"] for row in alta._entry("alta-figure4")["minimal"]]
+    assert made == names
+    run()
+    assert made == names
+    file = tmp_path / "alta" / "minimal.json"
+    known = json.loads(file.read_text())
+    assert list(known) == names
+    write_json(file, {**{name: known[name] for name in names[1:]}, "addition": known["addition"] | {"tests": 1}})
+    run()
+    assert made == [*names, names[0], "addition"]
+    assert json.loads(file.read_text()) == known
 
 
 def test_whole_results_are_read() -> None:
@@ -286,4 +312,5 @@ def test_what_our_networks_do_beyond_their_training() -> None:
     assert (
         lines["Like Sum + Modulo, by length: relative_8_shared"].verdict == "shown: longer texts were drawn otherwise"
     )
+    assert lines["Longer than 20: relative_8_shared"].verdict == "shown: longer texts were drawn otherwise"
     assert lines["Longer than 20: relative_8"].verdict == "too small to compare"

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 import mechgap as mg
 from mechgap.cli import app
 from mechgap.faithfulness import sequence_study, sequences
+from mechgap.faithfulness.minimal_programs import generalisation
 from mechgap.faithfulness.sequence_networks import NETWORKS, load_sequence_networks
 from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
 from mechgap.faithfulness.sequence_result import SHARPNESSES, read_result, with_heads
@@ -67,13 +68,12 @@ from mechgap.programs.library.scan_grammar import (
 from mechgap.programs.tasks import PARITY_TESTS, addition_task, answers, bits, parity_task, right, scan_task, task_of
 from mechgap.report.alta_curves import trainings
 from mechgap.report.alta_learning import learn
-from mechgap.report.alta_minimal import generalisation
 from mechgap.report.alta_summary import how_training_went
 from mechgap.report.paper import alta
-from mechgap.report.paper.alta import alta_items, alta_table, printed_numbers, run_alta_item
+from mechgap.report.paper.alta import alta_items, alta_table, run_alta_item
 from mechgap.report.paper.document import document
 from mechgap.training.checkpoint import write_json
-from mechgap.training.many import Recipe, Trained, learning_rate, optimiser_of, train_many
+from mechgap.training.many import ENOUGH, Recipe, Trained, learning_rate, optimiser_of, train_many
 from mechgap.training.sequences.end_to_end import (
     START,
     ParitySize,
@@ -835,6 +835,7 @@ def test_a_transformer_learns_short_parity_and_stops(small_parity: tuple) -> Non
     assert (found == np.array([text.count("1") % 2 for text in texts])).mean() > 0.85
     assert np.isfinite(trained.losses).all()
     assert trained.losses[-1].mean() < trained.losses[0].mean()
+    assert (trained.ended, trained.steps < 600) == (ENOUGH, True)
 
 
 def test_the_gap_of_a_transformer(small_parity: tuple) -> None:
@@ -1228,6 +1229,7 @@ def test_a_training_is_stopped_and_goes_on(tmp_path: Path, monkeypatch: pytest.M
         (["train", "--set", "shared=maybe"], "shared must be true or false; got 'maybe'"),
         (["train", "--set", "learning_rate=-1"], "learning_rate must be a number above 0; got -1.0"),
         (["train", "--set", "enough=nan"], "enough must be a number above 0; got nan"),
+        (["supervise", "parity_sequential_relative", "--set", "enough=0.9"], "'enough' means nothing to parity_seq"),
         (["train", "--set", "noise=0.2"], "'noise' means nothing to relative_8, relative_8_shared, "),
         (["train", "scan_2", "--set", "train_length=3"], "'train_length' means nothing to scan_2; leave it out"),
         (["train", "--set", "test_length=9"], "No setting 'test_length'"),
@@ -1303,11 +1305,12 @@ def test_items_need_studies_that_exist() -> None:
     cells = {cell["study"]: cell["paper"] for cell in alta._cells(alta._entry("alta-table5"))}
     assert set(cells) == {name for name, study in known.items() if study.kind == "scan"}
     assert sum(len(paper) for paper in cells.values()) == 4 * 24 + 3  # the paper's table is whole, three numbers twice
-    assert printed_numbers("relative_8_shared") == [100, 65, 52]
+    rows = {row["study"]: row["paper"] for row in alta._entry("alta-table3")["rows"]}
+    assert rows["relative_8_shared"] == [100, 65, 52]
     # Table 5: its corners, and a row that ends at 64 layers
     corners = {"scan_2": 11, "scan_256": 5, "scan_mcd3_2_separate_absolute": 4, "scan_mcd2_64_separate": 4}
-    assert {name: printed_numbers(name) for name in corners} == {name: [n] for name, n in corners.items()}
-    assert printed_numbers("scan_divergence_2") == []
+    assert {name: cells[name] for name in corners} == {name: [n] for name, n in corners.items()}
+    assert cells["scan_divergence_2"] == []
 
 
 def test_results_stand_beside_the_printed_ones(tmp_path: Path) -> None:
@@ -1358,7 +1361,7 @@ def test_what_was_trained_otherwise_is_not_compared(tmp_path: Path) -> None:
     short, longer, _ = verdicts({"first_seed": 3})
     assert (short, longer[:25]) == ("reproduced", "differs: one network each")
     short, longer, _ = verdicts({}, distances="each")
-    assert short == "reproduced"
+    assert short == "reproduced: though trained with a bias for each distance, not with T5's buckets"
     assert longer.startswith("differs: trained with a bias for each distance, not with T5's buckets; one network each")
     went = alta_table("alta-table3", tmp_path).details[-1].rows[0][1]
     assert went == "ended after 7 steps at 100% of 1024 texts drawn for that, a bias for each distance"
@@ -1372,8 +1375,8 @@ def test_what_was_trained_otherwise_is_not_compared(tmp_path: Path) -> None:
     path = tmp_path / "alta/parity_sum_mod_2_traced/config.json"
     supervised = json.loads(path.read_text())
     for other, said in (
-        ({"sharpness": 1.0}, "differs: run with heads of sharpness 1, not as planned (0.03125)"),
-        ({"undefined": 10.0}, "differs: undefined values up to 10, not as planned (0)"),
+        ({"sharpness": 1.0}, "differs: with heads of sharpness 1 (the study has 0.03125 now); how the paper"),
+        ({"undefined": 10.0}, "differs: with undefined values up to 10 (the study has 0 now)"),
         ({"precision": "highest"}, "differs: how the paper's network has 100 % is not explained"),
         ({"noise": 0.2}, "too small to compare"),
     ):
@@ -1431,10 +1434,9 @@ def test_what_was_tested_or_trained_otherwise_is_said(tmp_path: Path) -> None:
     assert [lines[f"{what} 20"].ours for what in ("length <=", "length >", "ones >")] == [
         *("100.0", "70.0 (old slice)", "50.0"),
     ]
-    assert lines["length <= 20"].verdict == "reproduced"
-    assert lines["length > 20"].verdict == (
-        "differs: longer texts were drawn otherwise; trained with the learning rate constant, not as planned (decay)"
-    )
+    departed = "though trained with the learning rate constant (the study has decay now)"
+    assert lines["length <= 20"].verdict == f"reproduced: {departed}"
+    assert lines["length > 20"].verdict == "shown: longer texts were drawn otherwise"
     assert found.details[-1].rows[0][1::2] == ("50000 steps, constant learning rate", "60")
     (row,) = (row for row in alta_table("alta-gap", tmp_path).details[0].rows if row[0] == name)
     assert "70.0 (old slice)" in row
@@ -1455,7 +1457,9 @@ def test_the_table_of_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     write_result(tmp_path, "scan_divergence_16", [(0.25,)])
     found = alta_table("alta-table5", tmp_path)
     by_label = {line.label: line for line in found.lines}
-    assert by_label["length, 6 layers, shared, relative, test"].verdict == "reproduced"
+    assert by_label["length, 6 layers, shared, relative, test"].verdict.startswith(
+        "reproduced: though ended after 7 of"
+    )
     assert by_label["length, 2 layers, shared, relative, test"].verdict == "never run"
     assert by_label["MCD1, 2 layers, shared, relative, test"].verdict == "data not available"
     ours = by_label["divergence (ours, stands in for MCD), 16 layers, shared, relative, test"]

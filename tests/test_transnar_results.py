@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+import mechgap.report.paper.transnar as transnar
 from made_up_results import STUDY, rows, verdicts, write
 from mechgap.report import text_models
+from mechgap.report.paper.command import answer
 from mechgap.report.paper.document import document
 from mechgap.report.paper.transnar import run_transnar_item, transnar_items, transnar_table
 from mechgap.report.paper.transnar_results import NEEDED, Gain, Results, merged
@@ -121,7 +123,7 @@ def test_it_is_shown_what_is_left_of_a_gain_without_two_algorithms(tmp_path: Pat
     assert (left.ours, left.verdict) == ("+2.0 (+2.0 and +2.0)", "shown: a gain of more than two standard errors")
 
 
-def test_a_gain_whose_interval_has_nothing_in_it_is_marked(tmp_path: Path) -> None:
+def test_a_gain_whose_interval_has_zero_in_it_is_marked(tmp_path: Path) -> None:
     """Two standard errors over nine algorithms are less than Student's t asks for."""
     write(tmp_path, "transformer_counted_positions", 0.1)
     wide = {"": 0.1, "binary_search": 0.8, "minimum": 0.8, "insertion_sort": 0.5, "bfs": 0.2}
@@ -130,14 +132,18 @@ def test_a_gain_whose_interval_has_nothing_in_it_is_marked(tmp_path: Path) -> No
     line = lines["Transformer: randomised above counted positions, CLRS, n = 10"]
     assert line.interval.startswith("-")
     assert line.verdict == "reproduced: by two standard errors; the 95 % interval has 0 in it"
+    assert Gain(2.1, 1.0, 9).words == "a gain of more than two standard errors; the 95 % interval has 0 in it"
+    assert Gain(-2.1, 1.0, 9).words == "a loss of more than two standard errors; the 95 % interval has 0 in it"
+    assert Gain(2.4, 1.0, 9).words == "a gain of more than two standard errors"
     write(tmp_path, "transformer", 0.9)
     assert verdicts("grid", tmp_path)[line.label] == "reproduced"
 
 
 def test_of_which_algorithms_more_is_known_than_the_best_constant_answer(tmp_path: Path) -> None:
-    write(tmp_path, "transnar", {"": 0.1, "bfs": 0.4, "dfs": 0.35})
+    write(tmp_path, "transnar", {"": 0.1, "bfs": 0.4, "dfs": 0.295})
     lines = {line.label: line.ours for line in transnar_table("transnar-grid", tmp_path).lines}
-    assert lines["TransNAR above the best constant answer, algorithms, n = 10"] == "2 of 10: bfs, dfs"
+    said = "1 of 9: bfs; by no more than two standard errors over questions: dfs"
+    assert lines["TransNAR above the best constant answer, algorithms, n = 10"] == said
 
 
 @pytest.mark.parametrize(
@@ -148,8 +154,14 @@ def test_of_which_algorithms_more_is_known_than_the_best_constant_answer(tmp_pat
         (
             {"": 0.9, "bfs": 0.0},
             {"": 0.9, "bfs": 0.05},
-            "in 0 of 2 cases nothing either; bfs 0.0 → 5.0 at 10, bfs 0.0 → 5.0 at 14",
-            "differs: there it is above that by more than two standard errors",
+            "in 0 of 2 cases nothing either; bfs 0.0 → 5.0 (5.0 and 5.0) at 10; bfs 0.0 → 5.0 (5.0 and 5.0) at 14",
+            "differs: somewhere every network has more than that by two standard errors over questions",
+        ),
+        (
+            {"": 0.9, "bfs": 0.0},
+            {"": 0.9, "bfs": 0.025},
+            "in 0 of 2 cases nothing either; bfs 0.0 → 2.5 (2.5 and 2.5) at 10; bfs 0.0 → 2.5 (2.5 and 2.5) at 14",
+            "shown: not decided; nowhere has every network more by two standard errors over questions",
         ),
     ],
 )
@@ -162,8 +174,6 @@ def test_counted_positions_leave_nothing_where_the_transformer_has_nothing(
     write(tmp_path, "transnar_counted_positions", mine)
     (line,) = [x for x in transnar_table("transnar-claims", tmp_path).lines if x.label.startswith("Counted positions")]
     assert (line.ours, line.verdict) == (ours, says)
-    both = verdicts("grid", tmp_path)["both with counted positions: TransNAR above the Transformer, CLRS, n = 10"]
-    assert both.startswith("shown")
 
 
 def test_parse_scores_of_all_models_are_summed_up_or_listed(tmp_path: Path) -> None:
@@ -213,9 +223,9 @@ def test_reasoners_stand_beside_the_best_constant_answers(tmp_path: Path) -> Non
     label = "trained: triplet_gmpnn, 10 algorithms, CLRS score (best constant answer)"
     assert {line.label: line.verdict for line in compared.lines} == {
         label: "shown",
-        "trained: algorithms above the best constant answer, of 10": "shown",
+        "trained: algorithms surely above the best constant answer, of 10": "shown",
         "thirty gatv2: gatv2, 30 algorithms, CLRS score (best constant answer)": "too small to compare",
-        "thirty gatv2: algorithms above the best constant answer, of 30": "too small to compare",
+        "thirty gatv2: algorithms surely above the best constant answer, of 30": "too small to compare",
         "Not measured yet: seven, thirty": "never run",
     }
     assert compared.lines[0].ours == "50.9 (30.0) at 10, 50.9 (30.0) at 16"
@@ -236,6 +246,65 @@ def test_reasoners_are_run_summed_up_and_shown(tmp_path: Path) -> None:
     run(runs=tmp_path / "elsewhere")
     assert said[-1] == "reasoners: finished before"
     assert verdicts("reasoners", tmp_path)["Not measured yet: seven, thirty, thirty_gatv2"] == "never run"
+
+
+def asked_at(folder: Path, name: str, sizes: list[int], **evaluation: Any) -> None:
+    """Made-up results of a model that was asked about these sizes alone."""
+    path = folder / "transnar" / f"{name}.json"
+    about = json.loads(path.read_text())
+    about["metrics"]["scores"]["evaluation"] |= {"sizes": sizes, **evaluation}
+    path.write_text(json.dumps(about))
+
+
+def test_models_are_compared_at_sizes_that_all_were_asked_at(tmp_path: Path) -> None:
+    for name, score in (("transformer", 0.4), ("transnar", 0.9), ("transnar_shuffled", 0.4)):
+        write(tmp_path, name, score)
+    asked_at(tmp_path, "transformer", [12])
+    found = verdicts("grid", tmp_path)
+    assert found["TransNAR above the Transformer, CLRS, n = 12"] == "reproduced"
+    assert "TransNAR above the Transformer, CLRS, n = 10" not in found
+    assert found[CLAIM] == "too small to compare"
+    assert transnar_table("transnar-grid", tmp_path).details[0].header[-1] == "n = 12"
+    (gain, four) = transnar_table("transnar-claims", tmp_path).lines
+    assert gain.verdict == "too small to compare: not asked at both 10 and 14"
+    assert four.label == "4x larger inputs"
+
+
+def test_models_that_were_asked_other_questions_are_not_compared(tmp_path: Path) -> None:
+    for name in ("transformer", "transnar"):
+        write(tmp_path, name, 0.4)
+    asked_at(tmp_path, "transformer", [10, 12, 14], seed=7)
+    said = verdicts("grid", tmp_path)["TransNAR above the Transformer, CLRS, n = 10"]
+    assert said == "not comparable: they were trained or asked with different questions to answer"
+
+
+@pytest.mark.parametrize("changes", [{"evaluation.count": 9}, {"evaluation.sizes": 5}, {"steps": 9, "warmup": 2}])
+def test_what_is_kept_is_of_the_settings_that_are_asked_for(
+    changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it is trained, or asked, anew."""
+    ran: list[str] = []
+    monkeypatch.setattr(transnar, "bring_reasoners", lambda *given: [])
+    monkeypatch.setattr(transnar, "run_study", lambda study, *given, **more: ran.append(study.name))
+    monkeypatch.setattr(transnar, "write_summary", lambda *given: [])
+    for name in NEEDED["claims"]:
+        write(tmp_path, name, 0.4)
+        asked_at(tmp_path, name, **STUDY.evaluation.as_json())
+    said: list[str] = []
+    run = partial(run_transnar_item, "transnar-claims", "full", tmp_path, runs=tmp_path / "runs", say=said.append)
+    run()
+    assert (said, ran) == (["transnar-claims: finished before"], [])
+    run(changes=changes)
+    assert ran == ["h200"]
+
+
+@pytest.mark.parametrize("item", ["transnar-grid", "alta-table2", "table10"])
+def test_other_settings_do_not_take_the_place_of_results(item: str, tmp_path: Path) -> None:
+    said = (
+        r"Results of other settings \(steps\) would take the place of those in results, .* --folder runs/paper-changed"
+    )
+    with pytest.raises(ValueError, match=said):
+        answer([item], "full", None, tmp_path, tmp_path / "out.md", {"steps": 10})
 
 
 def test_every_model_of_the_study_is_needed_somewhere() -> None:
@@ -261,7 +330,7 @@ def test_models_that_were_trained_differently_are_not_compared(tmp_path: Path) -
     for name in ("transformer", "transnar", "transnar_shuffled", "transformer_deep"):
         write(tmp_path, name, 0.9 if name == "transnar" else 0.4, **({"steps": 7} if name == "transformer" else {}))
     found = verdicts("grid", tmp_path)
-    assert found[CLAIM] == "not comparable: they were trained with different steps"
+    assert found[CLAIM] == "not comparable: they were trained or asked with different steps"
     assert verdicts("controls", tmp_path)["TransNAR above TransNAR with shuffled states, CLRS, n = 10"].startswith(
         "shown: a gain"
     )
@@ -278,7 +347,7 @@ def test_models_that_looked_at_different_trainings_of_a_reasoner_are_not_compare
         write(tmp_path, name, 0.9 if name == "transnar" else 0.4)
     look_at(tmp_path, "transnar", "trained", "together-1")
     look_at(tmp_path, "transnar_shuffled", "trained", "together-2")
-    assert verdicts("controls", tmp_path)[label] == "not comparable: they were trained with different reasoner"
+    assert verdicts("controls", tmp_path)[label] == "not comparable: they were trained or asked with different reasoner"
     look_at(tmp_path, "transnar_shuffled", "trained", "together-1")
     assert verdicts("controls", tmp_path)[label].startswith("shown: a gain")
     (tmp_path / "transnar" / "reasoners.json").write_text(
@@ -367,6 +436,12 @@ def test_an_item_is_run_summed_up_and_shown(tmp_path: Path) -> None:
     again = {"runs": tmp_path / "runs", "changes": small, "say": said.append}
     run_transnar_item("transnar-growing", "quick", tmp_path / "results", **again)
     assert said[-1] == "transnar-growing: finished before"
+    run_transnar_item(
+        "transnar-growing", "quick", tmp_path / "results", **again | {"changes": {**small, "growing.count": 2}}
+    )
+    assert said[-1] != "transnar-growing: finished before"
+    kept = read_summary(tmp_path / "results" / "transnar")["transnar"]["metrics"]["growing"]["evaluation"]
+    assert kept["count"] == 2
     study = read_study("quick", small)
     assert set(write_summary(study, tmp_path / "runs" / "transnar", tmp_path / "again")) == set(found)
     run_transnar_item("transnar-unseen", "quick", tmp_path / "results", **again | {"runs": tmp_path / "elsewhere"})

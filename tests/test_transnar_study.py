@@ -93,6 +93,7 @@ def test_controls_are_what_they_are_called(reasoner: SharedReasoner, monkeypatch
     examples = [e for name in ("bfs", "minimum") for e in text.sample(name, 4, 4, seed=5)]
     of_question = {tuple(text.encode(e.question)): i for i, e in enumerate(examples)}
     own = thinking.question_states(reasoner, [text.parse(e.question) for e in examples], None)
+    whose = asking._of_others(8, 0)
     seen: list[dict[str, Any]] = []
 
     def greedy(model: Any, ids: Any, lengths: Any, positions: Any, memory: Any, **more: Any) -> np.ndarray:
@@ -109,16 +110,33 @@ def test_controls_are_what_they_are_called(reasoner: SharedReasoner, monkeypatch
         asking.answers(model, CONFIG, reasoner, examples, EvaluationConfig(together=8), control)
         (given,) = seen
         assert sorted(given["rows"]) == list(range(8))
-        assert given["rows"] != list(range(8))  # neighbours are not of one algorithm
-        shown = np.roll(given["rows"], 1) if name == "shuffled" else given["rows"]
+        shown = whose[given["rows"]] if name == "shuffled" else given["rows"]
         np.testing.assert_array_equal(given["memory"].nodes, own.nodes[shown])
         np.testing.assert_array_equal(given["memory"].edges, own.edges[shown])
         assert given["opened"] == (name != "gates shut")
         counted = given["positions"] == np.arange(given["positions"].shape[1])
         assert counted.all() == (name == "plain positions")
     seen.clear()
-    asking.answers(model, replace(CONFIG, memory="shuffled"), reasoner, examples, EvaluationConfig(together=8))
-    np.testing.assert_array_equal(seen[0]["memory"].nodes, own.nodes[np.roll(seen[0]["rows"], 1)])
+    asking.answers(model, replace(CONFIG, memory="shuffled"), reasoner, examples, EvaluationConfig(together=1))
+    assert len(seen) == 8
+    for given in seen:  # one at a time, and others' states all the same
+        np.testing.assert_array_equal(given["memory"].nodes, own.nodes[whose[given["rows"]]])
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 64])
+def test_everybody_sees_the_states_of_another_question(count: int) -> None:
+    whose = asking._of_others(count, 0)
+    assert sorted(whose.tolist()) == list(range(count))
+    assert (whose != np.arange(count)).all()
+
+
+def test_one_question_has_no_others(reasoner: SharedReasoner) -> None:
+    (example,) = text.sample("bfs", 4)
+    shuffled = asking.CONTROLS["shuffled"]
+    with pytest.raises(ValueError, match="Shuffled states are those of another question; ask at least two"):
+        asking.answers(initial_model(CONFIG, reasoner, 0), CONFIG, reasoner, [example], control=shuffled)
+    assert asking.answers(initial_model(CONFIG, reasoner, 0), CONFIG, reasoner, []) == []
+    assert asking.reasoner_answers(reasoner, []) == []
 
 
 def test_a_model_of_shuffled_states_is_trained_on_those_of_others(
@@ -128,7 +146,7 @@ def test_a_model_of_shuffled_states_is_trained_on_those_of_others(
     corpus = with_states(config, corpus_of(config, groups, reasoner), reasoner)
     asked = jnp.array([3, 5, 1])
     shown = memory_of(config, reasoner, asked, corpus.kept)
-    np.testing.assert_array_equal(shown.nodes, corpus.kept.nodes[jnp.array([1, 3, 5])])
+    np.testing.assert_array_equal(shown.nodes, corpus.kept.nodes[jnp.array([5, 1, 3])])
     own = memory_of(CONFIG, reasoner, asked, corpus.kept)
     np.testing.assert_array_equal(own.nodes, corpus.kept.nodes[asked])
 
@@ -263,9 +281,12 @@ def test_a_student_learns_what_its_teacher_says(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.slow
 def test_an_untrained_teacher_teaches_as_well(groups: tuple[Group, ...]) -> None:
-    (taught,) = answered(groups[:1], plain_teacher())
+    teacher = plain_teacher()
+    (taught,) = answered(groups[:1], teacher)
     assert len(taught.ids) == len(groups[0].ids)
-    assert all(ids[-1] == text.EOS for ids in taught.ids)
+    said = asking.answers(teacher.models[0], teacher.config, None, examples_of(groups[0]))
+    for ids, start, answer in zip(taught.ids, taught.starts, said, strict=True):
+        assert ids[start:].tolist() == [*text.encode(answer), text.EOS]
 
 
 def test_a_student_needs_its_questions() -> None:
@@ -373,13 +394,23 @@ def test_answers_to_questions_together_are_those_to_each_alone(monkeypatch: pyte
     assert together != elsewhere
 
 
-def test_a_question_never_fills_up_a_batch_with_itself() -> None:
-    """The shuffled control shows the states of a neighbour, which must be another question."""
-    rows = {64: np.stack([np.zeros(5, int), np.arange(5)], axis=1)}
-    config = replace(CONFIG, tokens=4 * 64)
-    first, last = in_batches(config, rows)
-    assert first.rows[:, 1].tolist() == [0, 1, 2, 3]
-    assert (last.rows[:, 1].tolist(), last.counted.tolist()) == ([4, 0, 1, 2], [True, False, False, False])
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 7])
+def test_behind_every_question_of_a_batch_stands_another(count: int) -> None:
+    """A model of shuffled states learns from those of the next question, which must not be the same one."""
+    rows = {64: np.stack([np.zeros(count, int), np.arange(count)], axis=1)}
+    batches = in_batches(replace(CONFIG, tokens=4 * 64), rows)
+    asked = [int(row) for batch in batches for row in batch.rows[batch.counted, 1]]
+    assert asked == list(range(count))
+    for batch in batches:
+        own, seen = batch.rows[:, 1], np.roll(batch.rows[:, 1], -1)  # as `shuffled` does
+        assert (own != seen)[batch.counted].all()
+
+
+def test_a_bucket_with_one_question_cannot_be_shuffled(groups: tuple[Group, ...]) -> None:
+    few = tuple(replace(group, ids=group.ids[:1]) for group in groups[:1])
+    with pytest.raises(ValueError, match=r"the bucket of 64 has one question alone. Raise samples, or change buckets"):
+        corpus_of(replace(CONFIG, memory="shuffled"), few, None)
+    assert len(corpus_of(CONFIG, few, None).train[64]) == 1
 
 
 def test_what_was_trained_on_is_not_asked() -> None:
@@ -388,6 +419,34 @@ def test_what_was_trained_on_is_not_asked() -> None:
         check_unseen(trained, EvaluationConfig(sizes=(5, 6), seed=3))
     check_unseen(trained, EvaluationConfig(sizes=(6,), seed=3))
     check_unseen(trained, EvaluationConfig(sizes=(5,), seed=4))
+
+
+@pytest.mark.parametrize("table", ["evaluation", "growing"])
+def test_questions_of_training_are_refused_before_it(table: str) -> None:
+    asked = {f"{table}.sizes": [5], f"{table}.seed": 0}
+    grown = {"growing.models": "transnar"} if table == "growing" else {}
+    with pytest.raises(ValueError, match=r"Questions of n = 5 from the seed 0 are those of training"):
+        read_study("tiny", {"sizes": 5, **asked, **grown})
+
+
+def test_a_teacher_has_no_teacher(tmp_path: Path) -> None:
+    taught = 'extra_answers = "teacher"\nextra_sizes = [9]\n'
+    models = f'[models.one]\n[models.two]\nteacher = "one"\n{taught}[models.three]\nteacher = "two"\n{taught}'
+    (tmp_path / "my.toml").write_text(models)
+    with pytest.raises(ValueError, match=r"The teacher of 'three', 'two', has a teacher itself. .* name one of one\."):
+        read_study(str(tmp_path / "my.toml"))
+    (tmp_path / "my.toml").write_text(f'[models.one]\nteacher = "one"\n{taught}')
+    with pytest.raises(ValueError, match=r"The teacher of 'one', 'one', has a teacher itself"):
+        read_study(str(tmp_path / "my.toml"))
+
+
+def test_a_reasoner_that_knows_none_of_the_questions_is_not_asked(reasoner: SharedReasoner) -> None:
+    config = replace(CONFIG, algorithms=("dfs",), unseen="stand_in")
+    stands_in = reasoner.with_stand_ins(config.algorithms)
+    result = TextModels(config, (initial_model(config, stands_in, 0),), (stands_in,), {}, {})
+    scores = asking.evaluate(result, EvaluationConfig(sizes=(6,), count=2))
+    assert "reasoner" not in scores
+    assert scores["models"]["as trained"][0]["by_size"]["6"][0]["name"] == "dfs"
 
 
 # Studies

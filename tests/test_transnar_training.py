@@ -23,10 +23,12 @@ from mechgap.networks.clrs_net import STATES
 from mechgap.networks.cross_attention import Memory
 from mechgap.networks.slots import without_empty_slots
 from mechgap.report import text_models
+from mechgap.storage import read_tensors, write_tensors
 from mechgap.trace import Kind, Location, Stage, Variable
 from mechgap.training.data import processed
 from mechgap.training.multi_task import MultiTaskConfig
 from mechgap.training.multi_task.pool import sources_of
+from mechgap.training.state import save_state
 from mechgap.training.transnar import (
     CompiledReasoner,
     EvaluationConfig,
@@ -176,7 +178,7 @@ def test_other_questions_of_a_batch_change_no_memory(any_reasoner: SharedReasone
     alone = memory_of(reasoner, questions_asked(reasoner, questions[2:]))
     close(together.nodes[2:], alone.nodes)
     close(together.edges[2:], alone.edges)
-    close(shuffled(together).nodes[0], together.nodes[2])
+    close(shuffled(together).nodes[0], together.nodes[1])
 
 
 def renamed_nodes(asked: Asked, variables: Iterable[Variable], order: np.ndarray) -> Asked:
@@ -333,7 +335,11 @@ def test_a_resumed_training_equals_an_unbroken_one(
     with pytest.raises(KeyboardInterrupt):
         train_text_models(CONFIG, reasoner, groups=groups, folder=tmp_path, quiet=True)
     monkeypatch.setattr(loop, "batch_of", made)
+    (state,) = tmp_path.glob("*/state-0.safetensors")
+    tensors, about = read_tensors(state, loop.FORMAT)
+    write_tensors(state, tensors, {**about, "seconds": 1000.0})
     resumed = train_text_models(CONFIG, reasoner, groups=groups, folder=tmp_path, quiet=True)
+    assert 1000 < resumed.manifest["times"]["train_s"][0] < 2000  # of both parts
     assert resumed.metrics["curve"] == unbroken.metrics["curve"]
     assert jax.tree.all(jax.tree.map(np.array_equal, resumed.models, unbroken.models))
     (place,) = tmp_path.iterdir()
@@ -533,6 +539,8 @@ BAD = [
     ({"train_reasoner": "first"}, "train_reasoner must be one of 'none', 'last', 'all'; got 'first'"),
     ({"train_reasoner": "last", "reads": "per_layer"}, 'train_reasoner = "last" needs reads = "final"'),
     ({"cross_attention": "none", "memory": "shuffled"}, "leave train_reasoner, memory and unseen out"),
+    ({"memory": "shuffled", "tokens": 127}, "tokens must be at least 128, two sequences of the longest bucket, with"),
+    ({"max_position": 40_000}, "max_position must be at most 32768, up to which angles are exact; got 40000"),
     ({"train_share": 0.0}, "train_share must be a number above 0 and at most 1; got 0.0"),
     ({"samples": 0}, "samples must be a whole number of at least 1; got 0"),
     ({"learning_rate": -1.0}, "learning_rate must be a number above 0, e.g. 3e-4; got -1.0"),
@@ -614,8 +622,40 @@ def test_a_damaged_state_says_what_to_do(tmp_path: Path, groups: tuple[Group, ..
     place = tmp_path / PLAIN.name()
     place.mkdir()
     (place / loop.FILE.format(seed=0)).write_bytes(b"half of a")
-    with pytest.raises(ValueError, match=r"state-0\.safetensors .* may be truncated\. Delete it to start this seed"):
+    with pytest.raises(ValueError, match=r"state-0\.safetensors .* may be truncated\. Delete it to start again"):
         train_text_models(PLAIN, groups=groups, folder=tmp_path, quiet=True)
+    save_state(place / loop.FILE.format(seed=0), loop.FORMAT, jnp.zeros(3), [0.5], step=2)
+    with pytest.raises(ValueError, match=r"state-0\.safetensors is of another model; delete it to start again"):
+        train_text_models(PLAIN, groups=groups, folder=tmp_path, quiet=True)
+
+
+def test_a_model_that_diverges_is_named_and_not_kept(tmp_path: Path, groups: tuple[Group, ...]) -> None:
+    config = replace(PLAIN, learning_rate=1e30, warmup=0, schedule="constant")
+    said = r"Transformer, seed 0, diverged: after 6 steps with a learning rate of 1e\+30 .* --set learning_rate=1e\+29"
+    with pytest.raises(ValueError, match=said):
+        train_text_models(config, groups=groups, folder=tmp_path, quiet=True)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_held_out_tokens_count_alike(groups: tuple[Group, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch with few tokens of answers counts for few in the validation loss."""
+    config = replace(PLAIN, train_share=0.5, tokens=64)  # one sequence in each batch
+    corpus = corpus_of(config, groups, None)
+    tokens: list[int] = []
+
+    def loss(config: Any, pair: Any, batch: Any, kept: Any) -> Any:
+        return jnp.sum(jnp.asarray(batch.wanted)[:, 1:]).astype(float)
+
+    def batch(*given: Any) -> Any:
+        made = batch_of(*given)
+        tokens.append(int(made.wanted[:, 1:].sum()))
+        return made
+
+    monkeypatch.setattr(loop, "loss_of", loss)
+    monkeypatch.setattr(loop, "batch_of", batch)
+    found = loop.validation_loss(config, corpus, loop.Pair(loop.initial_model(config, None, 0), None))
+    assert len({*tokens}) > 1
+    assert found == pytest.approx(np.square(tokens).sum() / np.sum(tokens))
 
 
 class Terminal(io.StringIO):

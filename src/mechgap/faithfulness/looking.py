@@ -22,9 +22,10 @@ from mechgap.networks.cross_attention import Memory, Weights
 from mechgap.networks.generation import greedy
 from mechgap.networks.transnar import TransNAR
 from mechgap.trace import Kind, Location, Variable
-from mechgap.training.transnar import Reasoner, TextModels
+from mechgap.training.transnar import TextModels
+from mechgap.training.transnar.config import SHUFFLED
 from mechgap.training.transnar.evaluation import most_said, positions_to_answer, room_for
-from mechgap.training.transnar.reasoner import Asked, questions_asked
+from mechgap.training.transnar.reasoner import question_states
 
 AIMS = ("named", "about")
 NOBODY = -1
@@ -126,13 +127,12 @@ def look(result: TextModels, asked: Example | str, *, member: int = 0, position_
         raise ValueError(
             'A model with cross_attention = "none" looks at no reasoner. Give one that was trained with it.'
         )
-    if config.memory == "shuffled":
+    if config.memory == SHUFFLED:
         raise ValueError("This model sees the states of other questions: where it looks in its own says nothing.")
     assert model.crosses is not None
     example = asked if isinstance(asked, Example) else example_of(asked)
     question = text.parse(example.question)
-    layers = config.layers if config.reads == "per_layer" else None
-    memory = _memory(reasoner, questions_asked(reasoner, [question]), layers)
+    memory = jax.tree.map(jnp.asarray, question_states(reasoner, [question], config.states))
     room, new = room_for(example, config.context)
     prompt = text.batch([(example.question, "")], length=room)
     at = jnp.asarray(positions_to_answer(config, [example], room + new, position_seed))
@@ -217,11 +217,6 @@ def _canonical(piece: str) -> str | float:
 
 def _is_per_node(variable: Variable) -> bool:
     return variable.location == Location.NODE and variable.kind != Kind.MASK_ONE and not variable.permutation
-
-
-@eqx.filter_jit
-def _memory(reasoner: Reasoner, asked: Asked, layers: int | None) -> Memory:
-    return reasoner.memory(asked, layers)
 
 
 @eqx.filter_jit

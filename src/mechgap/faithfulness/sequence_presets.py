@@ -18,6 +18,7 @@ from mechgap.training.sequences.scan import WORD, ScanSize
 from mechgap.training.sequences.supervise import MlpSize
 
 KINDS = ("supervision", "probed", "end_to_end", "scan")
+LOOKED_AT = ("end_to_end", "scan")  # while they train: whether right answers are enough
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class SequenceStudy:
         """Whether a setting means anything to it."""
         if setting in ("train_length", "each"):
             return self.split is None
+        if setting == "enough":
+            return self.kind in LOOKED_AT
         parts = (self.recipe, self.mlp, self.probed, self.transformer)
         return any(setting in part.__dataclass_fields__ for part in parts if part is not None)
 
@@ -93,7 +96,7 @@ def sequence_studies(preset: str = "full", changes: Mapping[str, Any] | None = N
     given = checked_settings(given)
 
     def settings(part: Any, *layers: Mapping[str, Any]) -> dict[str, Any]:
-        names = part.__dataclass_fields__
+        names = {*part.__dataclass_fields__} - (set() if kind in LOOKED_AT else {"enough"})
         merged = {k: v for layer in layers for k, v in layer.items() if k in names}
         return merged | {k: v for k, v in given.items() if k in names}
 

@@ -1,7 +1,8 @@
 """Rotary positions: queries and keys are turned by angles that grow with their positions, so only distances count.
 
-Positions are whole numbers that rise along a sequence. Plain ones count tokens; randomised ones are a sorted draw from
-a longer range, so that long sequences meet no distance that short ones never had.
+The turning is that of Su et al. 2021 (RoFormer). Positions are whole numbers that rise along a sequence. Plain ones
+count tokens; randomised ones are a sorted draw from a longer range, so that long sequences meet no distance that short
+ones never had.
 """
 
 from typing import NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 STEPS_PER_TURN = 2048
+MOST_POSITIONS = 2**15  # for which the angles are exact, see `rotation`
 
 
 class Rotation(NamedTuple):
@@ -24,7 +26,8 @@ def rotation(positions: Int[Array, " length"], width: int, base: float = 10_000.
     """The angles p base^(-2i/width) of positions p and pairs of channels i, in float32.
 
     A product p f of thousands has an error of 1e-4 in float32. So the whole turns are taken off first: f / 2π is split
-    into a multiple of 1/2048, whose product with p < 2^15 is exact, and a rest below 1/4096. The error is then 1e-6.
+    into a multiple of 1/2048, whose product with p < `MOST_POSITIONS` is exact, and a rest below 1/4096. The error is
+    then 1e-6.
     """
     turns = base ** (-2 * np.arange(width // 2) / width) / (2 * np.pi)
     coarse = np.round(turns * STEPS_PER_TURN) / STEPS_PER_TURN

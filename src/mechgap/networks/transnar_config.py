@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from mechgap.networks.rotary import MOST_POSITIONS
+
 CROSS_ATTENTION = ("all", "first", "last", "every_second", "none")
 READS = ("final", "per_layer")
 
@@ -50,6 +52,10 @@ class TransNARConfig:
             problems.append(
                 f"context must not exceed max_position; got context = {self.context}, max_position = "
                 f"{self.max_position}. Every token of a sequence has a position of its own."
+            )
+        if not problems and self.max_position > MOST_POSITIONS:
+            problems.append(
+                f"max_position must be at most {MOST_POSITIONS}, up to which angles are exact; got {self.max_position}."
             )
         if not problems and self.cross_attention == "every_second" and self.layers < 2:
             problems.append('cross_attention = "every_second" needs at least 2 layers; got layers = 1.')

@@ -22,6 +22,7 @@ from mechgap.compiler.errors import ChannelOverflow
 from mechgap.faithfulness.looking import example_of
 from mechgap.report.transnar_page import check_page, looking_model, write_page
 from mechgap.training.transnar import CompiledReasoner, EvaluationConfig, SharedReasoner, TextModels
+from mechgap.training.transnar.config import SHUFFLED
 from mechgap.training.transnar.evaluation import AS_TRAINED, CONTROLS, answers, reasoner_answers
 from mechgap.training.transnar.exam import Scores, exam_file, exam_for, score_by_size
 from mechgap.training.transnar.result import HALF
@@ -221,7 +222,7 @@ def _one_question(asked: str) -> str:
 
 def print_answers(done: Mapping[str, TextModels], examples: Sequence[Example]) -> dict[str, list[str]]:
     """Questions, what every model answers, and the three scores."""
-    for name in [name for name, r in done.items() if r.config.memory == "shuffled" and len(examples) == 1]:
+    for name in [name for name, r in done.items() if r.config.memory == SHUFFLED and len(examples) == 1]:
         done = {other: result for other, result in done.items() if other != name}
         Console(highlight=False).print(f"{name} is left out: it sees states of another question, and there is but one.")
     said = {n: answers(r.models[0], r.config, r.reasoners[0], examples) for n, r in done.items()}

@@ -14,8 +14,9 @@ import numpy as np
 import optax  # type: ignore[import-untyped]
 from jaxtyping import Array, PRNGKeyArray
 
-from mechgap.storage import read_tensors, writable_folder, write_tensors
+from mechgap.storage import writable_folder
 from mechgap.training.progress import Watch
+from mechgap.training.state import load_state, save_state
 
 FORMAT, FILE = "mechgap.training.state/1", "state.safetensors"
 CHECKPOINT_SECONDS = 60.0
@@ -170,6 +171,11 @@ def train_many(
         title: of the progress bar.
         quiet: no progress bar; by default where there is no terminal.
     """
+    if recipe.enough is not None and accuracy is None:
+        raise ValueError(
+            f"enough = {recipe.enough:g} means nothing to {title}: right answers are not looked at while it trains. "
+            f"Leave it out."
+        )
     entered = time.perf_counter()
     keys = jax.vmap(jax.random.key)(recipe.first_seed + jnp.arange(recipe.seeds))
     models = eqx.filter_jit(eqx.filter_vmap(init))(keys)
@@ -223,7 +229,7 @@ def train_many(
             step += count
             losses.append(np.asarray(value))
             share = float("nan")
-            if recipe.enough is not None and accuracy is not None and len(losses) % 10 == 0:
+            if accuracy is not None and recipe.enough is not None and len(losses) % 10 == 0:
                 share = float(np.min(accuracy(eqx.combine(state[0], fixed))))
             is_late = stop_after is not None and time.perf_counter() - entered > stop_after
             if recipe.enough is not None and share >= recipe.enough:
@@ -246,23 +252,13 @@ def forget_state(folder: str | Path) -> None:
 
 
 def _save(folder: str | Path, step: int, losses: list[np.ndarray], state: Any, ended: str, seconds: float) -> None:
-    leaves = {f"{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(state))}
-    header = {"format": FORMAT, "step": step, "ended": ended, "seconds": seconds}
-    write_tensors(Path(folder) / FILE, leaves | {"losses": np.stack(losses)}, header)
+    save_state(Path(folder) / FILE, FORMAT, state, losses, step=step, ended=ended, seconds=seconds)
 
 
 def _resumed(folder: str | Path | None, state: Any) -> tuple[int, list[np.ndarray], Any, str, float]:
-    if folder is None or not (writable_folder(folder) / FILE).exists():
+    kept = None if folder is None else load_state(writable_folder(folder) / FILE, FORMAT, state)
+    if kept is None:
         return 0, [], state, ALL_STEPS, 0.0
-    try:
-        tensors, header = read_tensors(Path(folder) / FILE, FORMAT)
-    except ValueError as error:
-        raise ValueError(f"{error} Delete it to start again.") from error
-    leaves, structure = jax.tree.flatten(state)
-    found = [tensors.get(f"{i}") for i in range(len(leaves))]
-    if any(x is None or x.shape != leaf.shape for x, leaf in zip(found, leaves, strict=True)):
-        raise ValueError(f"{Path(folder) / FILE} is of another model; give another folder.")
-    whole = jax.tree.unflatten(structure, [jnp.asarray(x) for x in found])
-    spent = float(header.get("seconds", 0.0))  # older files do not say
-    ended = ENOUGH if header["ended"] == ENOUGH else ALL_STEPS  # who was stopped goes on
-    return int(header["step"]), list(tensors["losses"]), whole, ended, spent
+    spent = float(kept.about.get("seconds", 0.0))  # older files do not say
+    ended = ENOUGH if kept.about["ended"] == ENOUGH else ALL_STEPS  # who was stopped goes on
+    return int(kept.about["step"]), list(kept.losses), kept.state, ended, spent

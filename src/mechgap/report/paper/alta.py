@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mechgap.algorithms.inputs import nearest
+from mechgap.faithfulness.minimal_programs import generalisation, read_minimal
 from mechgap.faithfulness.sequence_presets import (
     check_settings_are_used,
     scan_study,
@@ -19,7 +20,6 @@ from mechgap.faithfulness.sequence_result import SequenceResult, read_result
 from mechgap.faithfulness.sequence_study import run_missing
 from mechgap.programs import program
 from mechgap.programs.tasks import PARITY_TESTS, task_of
-from mechgap.report.alta_minimal import generalisation, read_minimal
 from mechgap.report.alta_shares import OVER_TEXTS, tested_on
 from mechgap.report.alta_simplicity import simplicity_table
 from mechgap.report.alta_summary import (
@@ -32,6 +32,7 @@ from mechgap.report.paper.alta_rows import has_data, planned_studies, row_lines
 from mechgap.report.paper.catalogue import Item
 from mechgap.report.paper.lines import Comparison
 from mechgap.report.paper.verdicts import DIFFERS, NEVER, NO_REASON, REPRODUCED, SMALL, Details, Line
+from mechgap.storage import writable_folder
 from mechgap.training.checkpoint import write_json
 from mechgap.training.config import parse_toml
 from mechgap.training.sequences.scan import WORD
@@ -59,12 +60,6 @@ def check_alta(name: str) -> str:
     return name
 
 
-def printed_numbers(study: str) -> list[float]:
-    """What the paper prints of a study, in percent."""
-    rows = (row for entry in _document().values() for row in [*entry.get("rows", ()), *_cells(entry)])
-    return next((row["paper"] for row in rows if row["study"] == study), [])
-
-
 def run_alta_item(
     name: str, preset: str, folder: Path, *, runs: Path, changes: Mapping[str, Any] | None = None, say: Say = print
 ) -> None:
@@ -77,9 +72,8 @@ def run_alta_item(
         raise ValueError(
             f"{name} trains nothing, so that --set {next(iter(changes))} means nothing to it. Leave it out."
         )
-    if "minimal" in entry and not (place / MINIMAL).exists():
-        place.mkdir(parents=True, exist_ok=True)
-        write_json(place / MINIMAL, {row["program"]: _minimal(row["program"], say) for row in entry["minimal"]})
+    if "minimal" in entry:
+        _make_minimal([row["program"] for row in entry["minimal"]], writable_folder(place) / MINIMAL, say)
     if "simplicity" in entry and not (place / MINIMAL).exists():
         by = next(other for other, of in _document().items() if "minimal" in of)
         say(f"Minimal programs are not there yet: mechgap paper {PREFIX}{by} makes them.")
@@ -244,10 +238,15 @@ def _curves(kind: str, studies: Sequence[str], results: Results) -> Details:
     return Details(kind, (kind.split(" by ")[1], *names), tuple(rows))
 
 
-def _minimal(name: str, say: Say) -> dict[str, Any]:
-    say(f"{name}: making it minimal")
-    found = program(name)
-    return asdict(generalisation(found, task_of(found))) | {"tests": PARITY_TESTS}
+def _make_minimal(names: Sequence[str], file: Path, say: Say) -> None:
+    """Make programs minimal that a file lacks, or that were tested otherwise; each is kept as soon as it is done."""
+    known = read_minimal(file)
+    for name in names:
+        if known.get(name, {}).get("tests") != PARITY_TESTS:
+            say(f"{name}: making it minimal")
+            found = program(name)
+            known[name] = asdict(generalisation(found, task_of(found))) | {"tests": PARITY_TESTS}
+            write_json(file, {name: known[name] for name in [*names, *known] if name in known})
 
 
 def _studies(entry: Mapping[str, Any]) -> list[str]:

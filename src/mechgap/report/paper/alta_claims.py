@@ -12,8 +12,8 @@ import numpy as np
 from mechgap.faithfulness.sequence_result import Curve, SequenceResult, seen_ones
 from mechgap.programs.tasks import PARITY_TESTS, parity_task
 from mechgap.report.alta_shares import bounds, interval, percent, tested_on, texts_in
-from mechgap.report.paper.alta_rows import departures, is_comparable, planned_studies
-from mechgap.report.paper.verdicts import DIFFERS, NEVER, NO_REASON, REPRODUCED, SHOWN, SMALL, Line
+from mechgap.report.paper.alta_rows import DRAWN_OTHERWISE, departures, is_comparable, judged, planned_studies
+from mechgap.report.paper.verdicts import NEVER, SHOWN, SMALL, Line
 
 CHANCE, NEAR = 0.5, 0.05
 LEARNED = 0.95  # the share of right answers from which on texts of a kind count as learned
@@ -60,8 +60,7 @@ def _judged(line: Line, claim: Mapping[str, Any], result: SequenceResult) -> Lin
         return replace(line, verdict=f"{SHOWN}: it did not learn texts as long as those of training")
     if found.holds is None:
         return replace(line, verdict=f"{SHOWN}: {found.why_not}")
-    reasons = [*departures(result, planned), *([claim["because"]] if "because" in claim else [])]
-    return replace(line, verdict=REPRODUCED if found.holds else f"{DIFFERS}: {'; '.join(reasons) or NO_REASON}")
+    return replace(line, verdict=judged(found.holds, list(departures(result, planned)), claim))
 
 
 def _more_ones(result: SequenceResult) -> Found:
@@ -73,6 +72,8 @@ def _more_ones(result: SequenceResult) -> Found:
 def _longer(result: SequenceResult) -> Found:
     """Longer texts are right more often than any one answer is."""
     name, task = f"length > {result.study.train_length}", result.study.task
+    if tested_on(name, result.manifest):
+        return replace(_slice(result, name), why_not=DRAWN_OTHERWISE)
     low, _ = bounds(_shares(result, name), texts_in(result.study, result.manifest)[name]) or (0.0, 1.0)
     return replace(_slice(result, name), holds=low > _one_answer(task.tests[name]))
 
@@ -81,13 +82,13 @@ def _longer_by_chance(result: SequenceResult) -> Found:
     """Longer texts are right by chance, and not more often than any one answer is."""
     shares = _shares(result, f"length > {result.study.train_length}")
     longer = _longer(result)
-    return replace(longer, holds=_is_chance(shares) and not longer.holds)
+    return longer if longer.holds is None else replace(longer, holds=_is_chance(shares) and not longer.holds)
 
 
 def _falls(result: SequenceResult) -> Found:
     """Of longer texts, the shorter half is right more often than the other: their intervals do not meet."""
     if result.manifest.get("tests", 1) < PARITY_TESTS:
-        return Found("", None, why_not="longer texts were drawn otherwise")
+        return Found("", None, why_not=DRAWN_OTHERWISE)
     longest, curve = result.study.train_length, result.curves["right by length"]
     sizes = Counter(map(len, _texts(longest, result.study.each)))
     lengths = sorted(length for length in sizes if length > longest)
@@ -118,7 +119,7 @@ def _as_sum_by_length(result: SequenceResult) -> Found:
     ours = {length: min(values) for length, values in curve.items() if length > longest}
     first, last = (f"{ours[length]:.0%} at {length} bits" for length in (min(ours), max(ours)))
     if result.manifest.get("tests", 1) < PARITY_TESTS:
-        return Found(f"{first}, {last}", None, why_not="longer texts were drawn otherwise")
+        return Found(f"{first}, {last}", None, why_not=DRAWN_OTHERWISE)
     texts = _texts(longest, result.study.each)
     known = {n: _mean(t.count("1") <= longest for t in texts if len(t) == n) for n in ours}
     program = {n: share + (1 - share) * CHANCE for n, share in known.items()}
@@ -132,7 +133,7 @@ def _due_to_seen_ones(result: SequenceResult) -> Found:
     known, longest = _longer_seen(result), result.study.train_length
     more = _shares(result, f"ones > {longest}")
     if known is None:
-        return Found("", None, why_not="longer texts were drawn otherwise")
+        return Found("", None, why_not=DRAWN_OTHERWISE)
     shares, count = known
     low, _ = bounds(shares, count) or (0.0, 1.0)
     texts = (text for text in result.study.task.tests[f"length > {longest}"] if text.count("1") <= longest)
@@ -144,7 +145,7 @@ def _seen_ones_suffice(result: SequenceResult) -> Found:
     """Longer texts are right wherever training shows their number of ones."""
     known = _longer_seen(result)
     if known is None:
-        return Found("", None, why_not="longer texts were drawn otherwise")
+        return Found("", None, why_not=DRAWN_OTHERWISE)
     shares, count = known
     return Found(percent(shares), min(shares) >= LEARNED, interval(shares, count), str(count))
 

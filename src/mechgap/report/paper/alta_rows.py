@@ -17,6 +17,7 @@ from mechgap.training.many import ENOUGH
 
 NEAR, SHARE = 5.0, 0.5  # points, and of what is printed: the smaller of both
 NO_DATA = "data not available"
+DRAWN_OTHERWISE = "longer texts were drawn otherwise"
 
 
 def has_data(study: SequenceStudy) -> bool:
@@ -41,17 +42,21 @@ def row_lines(row: Mapping[str, Any], result: SequenceResult | None) -> list[Lin
         verdict = NEVER if has_data(planned) else NO_DATA
         return [Line(x, f"{paper}", verdict=verdict) for x, paper in zip(labels, printed, strict=True)]
     same = is_comparable(result, planned)
-    reasons = [*departures(result, planned), *([row["because"]] if "because" in row else [])]
+    departed = list(departures(result, planned))
     lines: list[Line] = []
     for name, paper in zip(slices, printed, strict=True):
         line = _line(row["label"], name, result)
         if name not in result.metrics[0]:  # shorter texts than the paper's
             lines.append(replace(line, paper=f"{paper}", verdict=SMALL))
             continue
-        drawn = ["longer texts were drawn otherwise"] if tested_on(name, result.manifest) else []
-        mean = 100 * float(np.mean([seed[name] for seed in result.metrics]))
-        verdict = _verdict(mean, paper, [*drawn, *reasons]) if row["paper"] else SHOWN
-        if verdict == REPRODUCED and lines and lines[0].verdict.startswith(DIFFERS):
+        if not row["paper"]:
+            verdict = SHOWN
+        elif tested_on(name, result.manifest):
+            verdict = f"{SHOWN}: {DRAWN_OTHERWISE}"
+        else:
+            mean = 100 * float(np.mean([seed[name] for seed in result.metrics]))
+            verdict = judged(abs(mean - paper) <= min(NEAR, SHARE * paper), departed, row)
+        if verdict.startswith(REPRODUCED) and lines and lines[0].verdict.startswith(DIFFERS):
             verdict = f"{SHOWN}: it did not learn texts as long as those of training"
         lines.append(replace(line, paper=f"{paper}", verdict=verdict if same else SMALL))
     longest = result.study.train_length
@@ -99,19 +104,22 @@ def departures(result: SequenceResult, planned: SequenceStudy) -> Iterator[str]:
         steps = f"{manifest['steps']} of {planned.recipe.steps} steps"
         yield f"ended after {steps}, when all answers that were looked at were right"
     if found.recipe.schedule != planned.recipe.schedule:
-        yield f"trained with the learning rate {found.recipe.schedule}, not as planned ({planned.recipe.schedule})"
+        yield f"trained with the learning rate {found.recipe.schedule} (the study has {planned.recipe.schedule} now)"
     if found.mlp is not None and planned.mlp is not None:
         if found.mlp.undefined != planned.mlp.undefined:
-            yield f"undefined values up to {found.mlp.undefined:g}, not as planned ({planned.mlp.undefined:g})"
+            yield f"with undefined values up to {found.mlp.undefined:g} (the study has {planned.mlp.undefined:g} now)"
         if found.mlp.sharpness != planned.mlp.sharpness:
-            yield f"run with heads of sharpness {found.mlp.sharpness:g}, not as planned ({planned.mlp.sharpness:g})"
+            yield f"with heads of sharpness {found.mlp.sharpness:g} (the study has {planned.mlp.sharpness:g} now)"
     if found.transformer is not None and found.transformer.distances == EACH:
         yield "trained with a bias for each distance, not with T5's buckets"
 
 
-def _verdict(ours: float, paper: float, reasons: Sequence[str]) -> str:
-    near = abs(ours - paper) <= min(NEAR, SHARE * paper)
-    return REPRODUCED if near else f"{DIFFERS}: {'; '.join(reasons) or NO_REASON}"
+def judged(holds: bool, departed: Sequence[str], entry: Mapping[str, Any]) -> str:
+    """The verdict: what a result departs from its plan in is said with either one, `because` where it differs."""
+    if holds:
+        return f"{REPRODUCED}: though {'; '.join(departed)}" if departed else REPRODUCED
+    reasons = [*departed, *([entry["because"]] if "because" in entry else [])]
+    return f"{DIFFERS}: {'; '.join(reasons) or NO_REASON}"
 
 
 @cache

@@ -54,6 +54,11 @@ def answer(
         on_graphs = [word for word in words if not is_alta(word) and not is_transnar(word)]
         items = find_items(on_graphs) if on_graphs else []
         place = results_folder(preset, folder)
+        if changes and folder is None and place == FOLDERS["full"]:
+            raise ValueError(
+                f"Results of other settings ({', '.join(changes)}) would take the place of those in {place}, which are "
+                f"of the paper's. Give them a folder of their own, e.g. --folder runs/paper-changed."
+            )
         options: dict[str, Any] = {"runs": runs, "changes": changes, "say": lambda said: console.print(f"[dim]{said}")}
         for name in on_sequences:
             run_alta_item(name, preset, place, **options)

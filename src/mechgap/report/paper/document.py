@@ -31,7 +31,7 @@ after the last step. Intervals are 95 % bootstrap intervals of the mean. Verdict
 - **reproduced**: our mean is within two of the printed standard deviations of the printed one; a printed
   correlation lies in our interval; a curve rises or falls as described, by more than 0.02. The distances of Eq. 24
   are printed without a deviation: there, it is within two of ours.
-- **differs**: it is not so; with the reason as far as it is known.
+- **differs**: it is not so; what is known to be unlike the paper follows, which need not be the cause.
 - **cannot be as printed**: whatever is trained.
 - **never run**: there is no result yet, or the measurement is missing.
 - **shown**: the paper draws or asks, and prints no number to compare with.
@@ -47,9 +47,11 @@ TRANSNAR = """\
 A text model with and without a reasoner on ten algorithms, `mechgap paper transnar-grid` and so on, or all at once:
 `mechgap transnar train --preset h200`. What is trained, on what, and what the paper leaves open is in
 [transnar.md](transnar.md). No score is shown without what the best constant answer gets on the same questions.
-Here a difference is reproduced where it exceeds two standard errors over algorithms; intervals are those of Student's
-t over algorithms, and a little wider. Graham scan and Jarvis' march have the same answers: they count as one
-algorithm, with the mean of both, before any mean over algorithms or its error is taken.
+All of this is much smaller than the paper's study (ten algorithms, few steps, no pretrained model), so that verdicts
+are on the sign of a difference: it is reproduced where it exceeds two standard errors over algorithms in the direction
+that the paper has. Intervals are those of Student's t over algorithms, and a little wider. Graham scan and Jarvis'
+march have the same answers: they count as one algorithm, with the mean of both, before any mean over algorithms or its
+error is taken.
 """
 SECTIONS = {"Tables": "table", "Figures": "figure"}
 LINE_HEADER = ("", "paper", "ours", "95 % interval", "networks", "texts", "after the last step", "verdict")

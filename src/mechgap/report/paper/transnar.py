@@ -11,13 +11,14 @@ from mechgap.report.paper.catalogue import Item
 from mechgap.report.paper.lines import Comparison
 from mechgap.report.paper.transnar_claims import claims
 from mechgap.report.paper.transnar_gains import compiled, controls, distillation, grid, unseen
-from mechgap.report.paper.transnar_growing import growing, has_growing
+from mechgap.report.paper.transnar_growing import growing
 from mechgap.report.paper.transnar_reasoners import reasoners
-from mechgap.report.paper.transnar_results import FOLDER, NEEDED, STUDIES, Results
+from mechgap.report.paper.transnar_results import FOLDER, MAIN, NEEDED, STUDIES, Results
 from mechgap.report.paper.transnar_tables import parse_scores
 from mechgap.report.paper.verdicts import NEVER, SMALL, Found, Line
 from mechgap.training.config import parse_toml
-from mechgap.training.transnar.study import Study, ask_reasoner, read_study, run_study
+from mechgap.training.transnar import EvaluationConfig, TextTrainingConfig
+from mechgap.training.transnar.study import GROWING, SCORES, Study, ask_reasoner, read_study, run_study
 from mechgap.training.transnar.summary import ASKED_ALONE, bring_reasoners, write_summary
 
 PREFIX = "transnar-"
@@ -40,14 +41,14 @@ def run_transnar_item(
     """Train the models that an item needs and a folder lacks."""
     from mechgap.report.text_models import compiled_reasoner
 
-    kept, needed = Results(folder), NEEDED[_checked(name)]
-    study, place = read_study(STUDIES[preset], changes, needed), runs / FOLDER
-    if _checked(name) == "reasoners":
+    item, kept = _checked(name), Results(folder)
+    study, place = read_study(STUDIES[preset], changes, NEEDED[item]), runs / FOLDER
+    if item == "reasoners":
         _run_reasoners(study, folder, place, kept, say)
         return
-    as_asked = {model: config.as_json() for model, config in study.models.items() if model in needed}
-    done = kept.has(*needed) and all(kept.models[model]["config"] == config for model, config in as_asked.items())
-    if done and (_checked(name) != "growing" or has_growing(kept)):
+    if kept.has(*NEEDED[item]) and all(
+        _is_done(kept.models[model], study, model, item == "growing") for model in NEEDED[item]
+    ):
         say(f"{name}: finished before")
         return
     for one in bring_reasoners(study, folder / FOLDER, place):
@@ -56,12 +57,28 @@ def run_transnar_item(
     write_summary(study, place, folder / FOLDER)
 
 
+def _is_done(about: Mapping[str, Any], study: Study, name: str, grown: bool) -> bool:
+    """Whether a kept model is trained and asked as a study says."""
+    metrics, looks_at = about["metrics"], study.looks_at.get(name)
+    if TextTrainingConfig.from_settings(about["config"]) != study.models[name]:
+        return False
+    if looks_at in study.reasoners and about.get("looks_at") not in (None, study.reasoners[looks_at].name()):
+        return False  # older results do not say whom they look at
+    asked = {SCORES: study.evaluation, **({GROWING: study.growing} if grown else {})}
+    return all(_asked_of(metrics.get(what)) == evaluation for what, evaluation in asked.items())
+
+
+def _asked_of(scores: Mapping[str, Any] | None) -> EvaluationConfig | None:
+    return None if scores is None else EvaluationConfig.from_settings(scores["evaluation"])
+
+
 def _run_reasoners(study: Study, folder: Path, place: Path, kept: Results, say: Say) -> None:
     """Train the reasoners that a folder lacks, and ask each of them alone."""
     missing = [
         one
         for one, config in study.reasoners.items()
-        if kept.reasoners.get(one, {}).get("name") != config.name() or ASKED_ALONE not in kept.reasoners[one]
+        if kept.reasoners.get(one, {}).get("name") != config.name()
+        or _asked_of(kept.reasoners[one].get(ASKED_ALONE)) != study.evaluation
     ]
     if not missing:
         say("reasoners: finished before")
@@ -75,10 +92,10 @@ def _run_reasoners(study: Study, folder: Path, place: Path, kept: Results, say: 
 
 def transnar_table(name: str, folder: str | Path) -> Comparison:
     """One item, from the results in a folder."""
-    entry, results = _document()[_checked(name)], Results(folder)
-    needed = NEEDED[_checked(name)]
+    known, results = _checked(name), Results(folder)
+    entry, needed = _document()[known], NEEDED[known]
     missing = [model for model in needed if not results.has(model)]
-    lines, details = ITEMS[_checked(name)](results)
+    lines, details = ITEMS[known](results)
     ran = [results.models[model] for model in needed if results.has(model)]
     networks = ", ".join(dict.fromkeys(str(model["config"]["seeds"]) for model in ran)) or "-"
     date = max((model["manifest"].get("date", "-") for model in ran), default="-")
@@ -86,9 +103,9 @@ def transnar_table(name: str, folder: str | Path) -> Comparison:
         lines.append(Line(f"Not measured yet: {', '.join(missing)}", verdict=NEVER))
     small = any(SMALL in line.verdict for line in lines)
     about = [entry.get("about", "").strip(), results.how_trained(needed)]
-    if results.has("transnar", "transformer") and _checked(name) in ("grid", "claims"):
-        about += [results.learned("transnar", "transformer"), results.below_floor("transnar", "transformer")]
-    if _checked(name) == "grid":
+    if results.has(*MAIN) and known in ("grid", "claims"):
+        about += [results.learned(*MAIN), results.below_floor(*MAIN)]
+    if known == "grid":
         about.append(parse_scores(results)[0])
     item = Item(name, entry["title"], {}, about="\n\n".join(part for part in about if part))
     return Comparison(item, tuple(lines), tuple(d for d in details if d.rows), networks, date, small)

@@ -24,11 +24,6 @@ def growing(results: Results) -> Found:
     return lines, details
 
 
-def has_growing(results: Results) -> bool:
-    """Whether both models of the study were asked at rising n."""
-    return len(_asked(results.models)) == len(MAIN)
-
-
 def at_times_the_largest(results: Results, factor: int) -> tuple[str, str]:
     """Means of the small models at so many times the largest n of their training, and how many networks they are.
 

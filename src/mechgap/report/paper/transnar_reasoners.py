@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mechgap.report.paper.transnar_results import Results, average, means, planned_study
+from mechgap.report.paper.transnar_results import Results, above_constant, average, means, planned_study
 from mechgap.report.paper.verdicts import NEVER, SHOWN, SMALL, Details, Found, Line
 from mechgap.training.transnar.summary import ASKED_ALONE
 
@@ -22,7 +22,7 @@ def reasoners(results: Results) -> Found:
         verdict = SHOWN if config == planned[name].as_json() else SMALL
         lines.append(Line(label, "", said, networks=str(config["seeds"]), verdict=verdict))
         above = ", ".join(f"{_above(rows)} at {n}" for n, rows in by_size.items())
-        label = f"{name.replace('_', ' ')}: algorithms above the best constant answer, of {count}"
+        label = f"{name.replace('_', ' ')}: algorithms surely above the best constant answer, of {count}"
         lines.append(Line(label, "", above, networks=str(config["seeds"]), verdict=verdict))
     if missing := [name for name in planned if name not in asked]:
         lines.append(Line(f"Not measured yet: {', '.join(missing)}", verdict=NEVER))
@@ -42,9 +42,9 @@ def reasoners(results: Results) -> Found:
 
 
 def _above(rows: list[Mapping[str, Any]]) -> int:
-    """Of how many algorithms more is right than in the best constant answers."""
-    scores, floors = (means([rows], key) for key in ("clrs", "floor"))
-    return sum(score > floors[name] for name, score in scores.items())
+    """Of how many algorithms surely more is right than in the best constant answers."""
+    surely, _ = above_constant(*(means([rows], key) for key in ("clrs", "floor", "error")))
+    return len(surely)
 
 
 def _reasoner_tables(asked: Mapping[str, Any]) -> Iterable[Details]:

@@ -1,7 +1,6 @@
 """The results of TransNAR's study as the comparison with the paper reads them: gains, and tables of scores."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,9 +21,10 @@ STUDIES = {"quick": "quick", "full": "h200"}
 MEAN = "mean"
 MAIN = ("transnar", "transformer")
 COUNTED = tuple(f"{name}_counted_positions" for name in MAIN)
-ERRORS = 2  # standard errors that a gain must exceed
+ERRORS = 2  # standard errors that a gain must exceed, and an excess over the best constant answer
 SAME = ("algorithms", "sizes", "width", "layers", "hidden", "samples")  # settings that make results comparable
 ALIKE = ("steps", "epochs", "tokens", "learning_rate", "schedule", "precision")  # of models that are compared
+DRAWN = ("count", "seed")  # of an evaluation: which questions there are of one size
 LEVEL = 0.95
 LEARNED = 70  # percent, from which the paper's panel on sizes of training begins
 TWINS = ("graham_scan", "jarvis_march")  # have the same answers
@@ -72,7 +72,13 @@ class Gain:
         """What it is, in words."""
         if abs(self.mean) <= ERRORS * self.error:
             return "within two standard errors"
-        return f"a {'gain' if self.counts else 'loss'} of more than two standard errors"
+        return f"a {'gain' if self.counts else 'loss'} of more than two standard errors{self.reserve}"
+
+    @property
+    def reserve(self) -> str:
+        """Two standard errors over few algorithms are less than Student's t asks for."""
+        low, high = self.ends
+        return "; the 95 % interval has 0 in it" if low <= 0 <= high else ""
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -97,20 +103,14 @@ class Results:
         self.reasoners = read_reasoners(Path(folder) / FOLDER)
         self.demonstration = _read_demonstration(Path(folder) / DEMONSTRATION)
 
-    @property
-    def small(self) -> "Results":
-        """The same sums over the small models of the demonstration."""
-        found = copy(self)
-        found.models = self.demonstration
-        return found
-
     def has(self, *names: str) -> bool:
         """Whether all of these were trained and asked."""
         return all("scores" in self.models.get(name, {}).get("metrics", {}) for name in names)
 
-    def sizes(self, name: str) -> list[int]:
-        """n of the evaluation."""
-        return list(self.models[name]["metrics"]["scores"]["evaluation"]["sizes"])
+    def sizes(self, *names: str) -> list[int]:
+        """n of the evaluation, at which all of these models were asked."""
+        asked = [self.models[name]["metrics"]["scores"]["evaluation"]["sizes"] for name in names]
+        return [n for n in asked[0] if all(n in some for some in asked)] if asked else []
 
     def algorithms(self, name: str) -> list[str]:
         """What it was asked about."""
@@ -183,9 +183,11 @@ class Results:
         return all(self.models[name]["config"][key] == planned[name].as_json()[key] for name in names for key in SAME)
 
     def unlike(self, *names: str) -> list[str]:
-        """Settings of the training in which these models differ."""
+        """What these models differ in of what must be alike to compare them."""
         differing = [key for key in ALIKE if len({self.models[name]["config"][key] for name in names}) > 1]
-        return [*differing, *(["reasoner"] if self._looks_at_different_trainings(names) else [])]
+        asked = {tuple(self.models[name]["metrics"]["scores"]["evaluation"].get(k) for k in DRAWN) for name in names}
+        others = {"questions to answer": len(asked) > 1, "reasoner": self._looks_at_different_trainings(names)}
+        return [*differing, *(what for what, differs in others.items() if differs)]
 
     def _looks_at_different_trainings(self, names: Sequence[str]) -> bool:
         """Whether models look at one reasoner by its name, and at different trainings of it."""
@@ -227,7 +229,7 @@ class Results:
 
     def learned(self, name: str, other: str) -> str:
         """How far training came: what two models know at sizes that they were trained on; empty where none is asked."""
-        sizes = [n for n in self.sizes(name) if n in self.models[name]["config"]["sizes"]]
+        sizes = [n for n in self.sizes(name, other) if n in self.models[name]["config"]["sizes"]]
         said = []
         for n in sizes:
             mine, theirs = (average(self.table(one, n)) for one in (name, other))
@@ -244,7 +246,7 @@ class Results:
         """At which sizes two models know less than the best constant answer; empty for none."""
         sizes = [
             str(n)
-            for n in self.sizes(name)
+            for n in self.sizes(name, other)
             if max(average(self.table(one, n)) for one in (name, other)) < self.floor(name, n)
         ]
         if not sizes:
@@ -286,6 +288,15 @@ def merged(scores: Mapping[str, float]) -> dict[str, float]:
 def average(scores: Mapping[str, float]) -> float:
     """The mean over algorithms, of which those that have the same answers count as one."""
     return float(np.mean(list(merged(scores).values())))
+
+
+def above_constant(
+    scores: Mapping[str, float], floors: Mapping[str, float], errors: Mapping[str, float]
+) -> tuple[list[str], list[str]]:
+    """Algorithms above the best constant answer by more than two standard errors over questions, and by less."""
+    more = sorted(name for name, score in scores.items() if score > floors[name])
+    surely = [name for name in more if scores[name] - floors[name] > ERRORS * errors.get(name, np.inf)]
+    return surely, [name for name in more if name not in surely]
 
 
 def points(x: float) -> str:

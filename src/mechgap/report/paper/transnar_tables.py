@@ -13,7 +13,7 @@ from mechgap.training.transnar.evaluation import AS_TRAINED
 def overview(results: Results, models: Sequence[str], every_way: bool = False) -> Details:
     """Means over algorithms, and what they are to be held against."""
     rows: list[tuple[str, ...]] = []
-    sizes = results.sizes(models[0]) if models else []
+    sizes = results.sizes(*models)
     for name in models:
         about = results.models[name]
         for asked in about["metrics"]["scores"]["models"] if every_way else (AS_TRAINED,):
@@ -26,7 +26,7 @@ def overview(results: Results, models: Sequence[str], every_way: bool = False) -
             counts = (str(count), parameters, str(about["manifest"]["steps"]), *times)
             rows.append((model_name(name), asked, *counts, *cells))
     for who, words in (("reasoner", ALONE), ("exact", "the algorithm itself")):
-        having = [name for name in models if results.beside(name, sizes[0], who)]
+        having = [name for name in models if sizes and results.beside(name, sizes[0], who)]
         if having:
             tables = [[results.beside(having[0], n, who, key) for key in ("shape", "parse", "clrs")] for n in sizes]
             took = results.models[having[0]]["metrics"]["scores"][who]["seconds"]
@@ -48,7 +48,7 @@ def by_algorithm(
     results: Results, models: Sequence[str], names: Sequence[str] | None = None, alone_is: str = ALONE
 ) -> Iterable[Details]:
     """CLRS scores of every algorithm at every size, with shape and floor beside them."""
-    for n in results.sizes(models[0]) if models else ():
+    for n in results.sizes(*models):
         tables = {name: (results.table(name, n), results.table(name, n, "shape")) for name in models}
         floors = results.beside(models[0], n, "exact", "floor")
         alone = next((found for name in models if (found := results.beside(name, n, "reasoner"))), {})

@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from mechgap.networks.layers import Linear
@@ -99,7 +100,7 @@ def train_probed(program: AltaProgram, task: Task, size: ProbedSize, recipe: Rec
     shown = Executions.of(program, task.train, layers)
     arrays = (jnp.asarray(shown.ids), jnp.asarray(shown.lengths), jax.tree.map(jnp.asarray, shown.values))
 
-    def draw(key: PRNGKeyArray) -> Any:
+    def draw(arrays: Any, key: PRNGKeyArray) -> Any:
         at = jax.random.randint(key, (recipe.batch,), 0, len(shown.ids))
         return jax.tree.map(lambda x: x[at], arrays)
 
@@ -113,7 +114,8 @@ def train_probed(program: AltaProgram, task: Task, size: ProbedSize, recipe: Rec
             total += -jnp.sum(jnp.where(inside, chosen, 0)) / (layers * jnp.sum(inside))
         return total
 
-    return train_many(lambda key: Probed.init(program, size, layers, key=key), loss, draw, recipe, **options)
+    drawn = Partial(draw, arrays)
+    return train_many(lambda key: Probed.init(program, size, layers, key=key), loss, drawn, recipe, **options)
 
 
 def run_probed(model: Probed, program: AltaProgram, inputs: Sequence[Sequence[int]], layers: int) -> list[list[int]]:

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from mechgap.networks.encoder_decoder import EncoderDecoder
@@ -146,7 +147,7 @@ def train_scan(size: ScanSize, task: Task, recipe: Recipe, **options: Any) -> Tr
     longest = int(np.count_nonzero(given.written, axis=1).max())  # nothing before it looks at what fills up behind it
     arrays = tuple(jnp.asarray(x) for x in (given.read, given.lengths, given.written[:, :longest]))
 
-    def draw(key: PRNGKeyArray) -> tuple[Array, ...]:
+    def draw(arrays: tuple[Array, ...], key: PRNGKeyArray) -> tuple[Array, ...]:
         at = jax.random.randint(key, (recipe.batch,), 0, len(given.read))
         return tuple(x[at] for x in arrays)
 
@@ -163,7 +164,8 @@ def train_scan(size: ScanSize, task: Task, recipe: Recipe, **options: Any) -> Tr
         return np.asarray(_right(nets, some, size.layers)).mean(1)
 
     layered = None if size.shared else of_layers
-    return train_many(size.network, loss, draw, recipe, accuracy=accuracy, layered=layered, **options)
+    options |= {"accuracy": accuracy, "layered": layered}
+    return train_many(size.network, loss, Partial(draw, arrays), recipe, **options)
 
 
 def action_logits(

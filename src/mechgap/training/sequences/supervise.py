@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from mechgap.networks.layers import Linear
@@ -89,11 +90,11 @@ def supervise(
         options: see `train_many`.
     """
     traces = trace_vectors(network, program, task.train)
-    before, after = jnp.asarray(traces.before), jnp.asarray(traces.after)
-    share = jnp.asarray(traces.counts / traces.counts.sum(), jnp.float32)
-    vague = jnp.asarray(left_undefined(program, traces.before))
+    share = np.asarray(traces.counts / traces.counts.sum(), np.float32)
+    arrays = (traces.before, traces.after, share, left_undefined(program, traces.before))
 
-    def draw(key: PRNGKeyArray) -> tuple[Array, Array]:
+    def draw(arrays: tuple[Array, ...], key: PRNGKeyArray) -> tuple[Array, Array]:
+        before, after, share, vague = arrays
         which, shake, invent = jax.random.split(key, 3)
         at = jax.random.choice(which, len(before), (recipe.batch,), p=share)
         given = before[at]
@@ -107,8 +108,8 @@ def supervise(
         with jax.default_matmul_precision(size.precision):
             return jnp.mean(jnp.sum((given + mlp(given) - wanted) ** 2, axis=-1))  # it also takes the noise away
 
-    trained = train_many(lambda key: Mlp.init(before.shape[1], size, key=key), loss, draw, recipe, **options)
-    return trained, traces
+    drawn, width = Partial(draw, tuple(map(jnp.asarray, arrays))), traces.before.shape[1]
+    return train_many(lambda key: Mlp.init(width, size, key=key), loss, drawn, recipe, **options), traces
 
 
 def with_mlp(network: Transformer, mlp: Mlp) -> Transformer:

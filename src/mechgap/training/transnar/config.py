@@ -15,7 +15,7 @@ from mechgap.training.transnar.reasoner import GRADIENTS
 
 SCHEDULES = ("constant", "cosine")
 PRECISIONS = FLOAT32, BFLOAT16 = ("float32", "bfloat16")
-MEMORIES = ("own", "shuffled")
+MEMORIES = OWN, SHUFFLED = ("own", "shuffled")
 REFUSE, STAND_IN = UNSEEN = ("refuse", "stand_in")
 RIGHT, TEACHER = ANSWERS = ("right", "teacher")
 # The ten of the first experiments: the paper names the first three as those that gain most, the last two as those that
@@ -41,7 +41,7 @@ class TextTrainingConfig:
         extra_samples: questions of every algorithm and extra size.
         extra_answers: "right", or "teacher": as another text model answers them, right or wrong (distillation).
         buckets: lengths that sequences are padded to; a question that exceeds the last one is an error.
-        tokens: in a step, padding included: a bucket of length L has batches of tokens / L.
+        tokens: in a step, padding included: a bucket of length L has batches of tokens / L, at least one sequence.
         steps: of the optimiser; 0: as many as the epochs have.
         epochs: passes over all questions; 0 where steps are given.
         learning_rate: of Adam, after the warm-up.
@@ -180,6 +180,12 @@ class TextTrainingConfig:
             problems.append(f"buckets must not exceed context = {self.context}; got {self.buckets[-1]}. Raise context.")
         if not problems and self.steps and self.warmup >= self.steps and self.schedule == "cosine":
             problems.append(f"warmup must be below steps = {self.steps}; got {self.warmup}.")
+        pair = 0 if problems else 2 * self.buckets[-1]
+        if self.memory == SHUFFLED and self.tokens < pair:
+            problems.append(
+                f'tokens must be at least {pair}, two sequences of the longest bucket, with memory = "shuffled": each '
+                f"sees the states of another one; got {self.tokens}."
+            )
         return problems
 
     def _bad_choices(self) -> list[str]:
@@ -198,7 +204,7 @@ class TextTrainingConfig:
             if getattr(self, name) not in valid:
                 expected = ", ".join(map(repr, valid))
                 problems.append(f"{name} must be one of {expected}; got {getattr(self, name)!r}.")
-        if not self.looks and (self.train_reasoner, self.memory, self.unseen) != ("none", "own", REFUSE):
+        if not self.looks and (self.train_reasoner, self.memory, self.unseen) != ("none", OWN, REFUSE):
             problems.append(
                 'A model with cross_attention = "none" sees no reasoner: leave train_reasoner, memory and unseen out.'
             )
@@ -259,6 +265,10 @@ class EvaluationConfig:
         """A config from names and values; an unknown name is an error."""
         check_names(settings, [f.name for f in fields(cls)])
         return _filled(cls, settings)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, for a JSON file; `from_settings` reads them back."""
+        return json.loads(json.dumps(asdict(self)))
 
 
 def _filled(cls: Any, settings: Mapping[str, Any]) -> Any:

@@ -23,7 +23,7 @@ from mechgap.networks.rotary import plain_positions, randomised_positions
 from mechgap.storage import read_tensors, write_tensors
 from mechgap.trace import Values
 from mechgap.training.config import hashed_name
-from mechgap.training.transnar.config import TextTrainingConfig
+from mechgap.training.transnar.config import SHUFFLED, TextTrainingConfig
 from mechgap.training.transnar.reasoner import Asked, Part, Reasoner
 
 FORMAT = "mechgap.questions/1"
@@ -184,6 +184,12 @@ def corpus_of(config: TextTrainingConfig, groups: tuple[Group, ...], reasoner: R
         kept = max(1, round(share * len(group.ids)))
         for row, ids in enumerate(group.ids):
             (train if row < kept else validation)[config.bucket(len(ids))].append((number, row))
+    alone = [length for length, some in train.items() if len(some) == 1]
+    if config.memory == SHUFFLED and alone:
+        raise ValueError(
+            f'With memory = "shuffled" a question sees the states of another one of its batch, and the bucket of '
+            f"{alone[0]} has one question alone. Raise samples, or change buckets."
+        )
     parts = () if reasoner is None else tuple(reasoner.part(group.algorithm, group.inputs) for group in groups)
     rows, held = ({k: np.array(v, np.int32) for k, v in x.items() if v} for x in (train, validation))
     return Corpus(groups, parts, rows, held)
@@ -219,7 +225,7 @@ def in_batches(config: TextTrainingConfig, rows: dict[int, Int[np.ndarray, "_ 2"
     for length, some in rows.items():
         size = config.batch(length)
         for start in range(0, len(some), size):
-            filled = np.take(some, np.arange(start, start + size), axis=0, mode="wrap")  # with others, not with itself
+            filled = np.take(some, np.arange(start, start + size), axis=0, mode="wrap")  # behind each stands another
             found.append(Chosen(length, filled, start + np.arange(size) < len(some)))
     return found
 

@@ -1,7 +1,7 @@
 """Questions put to text models: greedy answers, their three scores beside those of a constant answer, and controls."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from zlib import crc32
@@ -20,7 +20,7 @@ from mechgap.networks.generation import greedy
 from mechgap.networks.rotary import plain_positions, randomised_positions
 from mechgap.networks.transnar import TransNAR
 from mechgap.trace import Variable
-from mechgap.training.transnar.config import EvaluationConfig, TextTrainingConfig
+from mechgap.training.transnar.config import SHUFFLED, EvaluationConfig, TextTrainingConfig
 from mechgap.training.transnar.exam import Exam, Scores, exam_for, growing_exam, scored, tokens_of
 from mechgap.training.transnar.reasoner import (
     PAIRS_AT_ONCE,
@@ -28,7 +28,6 @@ from mechgap.training.transnar.reasoner import (
     SharedReasoner,
     question_states,
     questions_asked,
-    shuffled,
 )
 from mechgap.training.transnar.result import TextModels
 
@@ -58,7 +57,7 @@ POSITIONS = "as in training"  # how positions of questions are drawn; scores wit
 CONTROLS = {
     AS_TRAINED: Control(),
     "gates shut": Control(opened=False),
-    "shuffled": Control(memory="shuffled"),
+    "shuffled": Control(memory=SHUFFLED),
     "plain positions": Control(random_positions=False),
 }
 
@@ -83,23 +82,33 @@ def answers(
     """
     evaluation, said = evaluation or EvaluationConfig(), [""] * len(examples)
     seed = evaluation.position_seed
-    rng = np.random.default_rng(seed)
-    thoughts, nodes = None, 1
-    if reasoner is not None and examples:
+    if not examples:
+        return []
+    thoughts, nodes, whose = None, 1, np.arange(len(examples))
+    if reasoner is not None:
         thoughts = question_states(reasoner, [text.parse(e.question) for e in examples], config.states)
         nodes = thoughts.present.shape[-1]
+        if (control.memory or config.memory) == SHUFFLED:
+            whose = _of_others(len(examples), seed)
     for (room, new), places in _by_room(examples, config.context).items():
         most = max(1, min(evaluation.together, TOKENS_AT_ONCE // (room + new), PAIRS_AT_ONCE // nodes**2))
         size = min(most, 1 << (len(places) - 1).bit_length())  # few sizes, too, and little that is thrown away
-        order = rng.permutation(places)  # neighbours are questions of any kind, which the shuffled control needs
-        for start in range(0, len(order), size):
-            # A last batch is filled up with others, not with itself: the shuffled control shows neighbours' states.
-            rows = np.take(order, np.arange(start, start + size), mode="wrap")
-            memory: Memory | None = jax.tree.map(lambda x, rows=rows: jnp.asarray(x[rows]), thoughts)
+        for start in range(0, len(places), size):
+            rows = np.take(places, np.arange(start, start + size), mode="wrap")
+            memory: Memory | None = jax.tree.map(lambda x, rows=whose[rows]: jnp.asarray(x[rows]), thoughts)
             found = _answer(model, config, memory, [examples[i] for i in rows], room, new, seed, control)
-            for i, ids in list(zip(rows, found, strict=True))[: len(order) - start]:
+            for i, ids in list(zip(rows, found, strict=True))[: len(places) - start]:
                 said[i] = text.decode(ids[: most_said(examples[i])])  # a longer one of the call may have had more room
     return said
+
+
+def _of_others(count: int, seed: int) -> Int[np.ndarray, " count"]:
+    """For everybody another one, of any kind: all stand in a circle, and each has the next."""
+    if count < 2:
+        raise ValueError("Shuffled states are those of another question; ask at least two.")
+    circle, others = np.random.default_rng(seed).permutation(count), np.empty(count, int)
+    others[circle] = np.roll(circle, -1)
+    return others
 
 
 def _answer(
@@ -114,8 +123,6 @@ def _answer(
 ) -> Int[np.ndarray, "batch new"]:
     prompts = text.batch([(e.question, "") for e in examples], length=room)
     at = positions_to_answer(config, examples, room + new, seed, control.random_positions)
-    if memory is not None and (control.memory or config.memory) == "shuffled":
-        memory = shuffled(memory)
     ids, lengths, positions = (jnp.asarray(x) for x in (prompts.ids, prompts.lengths, at))
     found = greedy(model, ids, lengths, positions, memory, max_new=new, eos=text.EOS, opened=jnp.array(control.opened))
     return np.asarray(found)
@@ -188,6 +195,8 @@ def _room(length: int, rooms: Sequence[int]) -> int:
 
 def reasoner_answers(reasoner: SharedReasoner, questions: Sequence[Question], together: int = 64) -> list[str]:
     """What a trained reasoner answers itself, written as text: what there is to read off it."""
+    if not questions:
+        return []
     said: list[str] = []
     nodes = max(q.nodes for q in questions)
     for start in range(0, len(questions), together):
@@ -247,7 +256,7 @@ def evaluate(
     """
     check_unseen(result.config, evaluation)
     exam = exam or exam_for(evaluation, result.config.algorithms)
-    scores: dict[str, Any] = {"evaluation": asdict(evaluation), "positions": POSITIONS, "models": {}}
+    scores: dict[str, Any] = {"evaluation": evaluation.as_json(), "positions": POSITIONS, "models": {}}
     for seed, model, reasoner in zip(result.config.seed_range, result.models, result.reasoners, strict=True):
         for name in controls:
             if reasoner is None and name in ("gates shut", "shuffled"):
@@ -259,8 +268,9 @@ def evaluate(
     if isinstance(reasoner, SharedReasoner):
         watch("the reasoner alone")
         known = [e for e in exam.examples if e.algorithm in reasoner.algorithms]  # others have no decoder
-        answer = partial(reasoner_answers, reasoner, [text.parse(e.question) for e in known])
-        scores["reasoner"] = scored(answer, known).as_json()
+        if known:
+            answer = partial(reasoner_answers, reasoner, [text.parse(e.question) for e in known])
+            scores["reasoner"] = scored(answer, known).as_json()
     scores["exact"] = exam.exact
     return scores
 
@@ -287,6 +297,7 @@ def evaluate_growing(
         `evaluation`; `last`: the largest n of each algorithm that fits, None for none; `too_long`: the first that does
         not, None where all fit; `models`: scores by seed, as trained.
     """
+    check_unseen(result.config, evaluation)
     exam = exam or growing_exam(evaluation, result.config.algorithms, result.config.context)
     sizes = {
         name: sorted({e.length for e in exam.examples if e.algorithm == name}) for name in result.config.algorithms
@@ -304,5 +315,5 @@ def evaluate_growing(
     last = {name: max(fits, default=None) for name, fits in sizes.items()}
     too_long = {name: min((n for n in evaluation.sizes if n not in fits), default=None) for name, fits in sizes.items()}
     context = result.config.context
-    about = {"evaluation": asdict(evaluation), "positions": POSITIONS, "context": context}
+    about = {"evaluation": evaluation.as_json(), "positions": POSITIONS, "context": context}
     return {**about, "last": last, "too_long": too_long, "models": runs}

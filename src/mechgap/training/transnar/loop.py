@@ -4,7 +4,7 @@ import datetime
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,10 +18,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from mechgap.networks.cross_attention import Memory
 from mechgap.networks.transnar import TransNAR, parameter_count
-from mechgap.storage import read_tensors, write_tensors
+from mechgap.storage import writable_folder
 from mechgap.training.manifest import made_with
 from mechgap.training.progress import Watch
-from mechgap.training.transnar.config import BFLOAT16, TextTrainingConfig
+from mechgap.training.state import load_state, save_state
+from mechgap.training.transnar.config import BFLOAT16, SHUFFLED, TextTrainingConfig
 from mechgap.training.transnar.data import (
     TO_PLACE,
     TO_VALIDATE,
@@ -35,7 +36,7 @@ from mechgap.training.transnar.data import (
     in_batches,
 )
 from mechgap.training.transnar.reasoner import Asked, Reasoner, SharedReasoner, part_states, shuffled
-from mechgap.training.transnar.result import TextModels, finished, load_text_models, save_text_models
+from mechgap.training.transnar.result import TAUGHT, TextModels, finished, load_text_models, save_text_models
 from mechgap.training.weights import digest as weights_digest
 
 FORMAT, FILE = "mechgap.text_model.state/1", "state-{seed}.safetensors"
@@ -67,6 +68,7 @@ def train_text_models(
     *,
     groups: tuple[Group, ...] | None = None,
     taught_by: str = "",
+    teacher_right: Mapping[str, float] | None = None,
     folder: str | Path | None = None,
     quiet: bool | None = None,
 ) -> TextModels:
@@ -78,6 +80,7 @@ def train_text_models(
         groups: the questions, where they have been drawn before (see `draw_groups`) or answered by a teacher (see
             `distillation`).
         taught_by: the teacher's fingerprint, where there is one.
+        teacher_right: what share of its answers is right, which is kept with the metrics.
         folder: keeps the state once a minute and the result, in a folder of its own within; a killed run is resumed, a
             finished one not repeated.
         quiet: no progress bar; by default where there is no terminal.
@@ -105,6 +108,7 @@ def train_text_models(
             "loss": [float(np.mean(one.losses[-CHUNK:])) for one in trained],
             "validation_loss": validation,
             "curve": [_thinned(one.losses) for one in trained],
+            **({} if teacher_right is None else {TAUGHT: dict(teacher_right)}),
         },
         manifest={
             **made_with(),
@@ -142,8 +146,14 @@ def train_one(
     weights = jax.tree.map(jnp.array, weights)  # copies: a step writes over them, and others have the reasoner, too
     state = (weights, optimiser.init(weights))
     advance = step_of(config, optimiser)
-    step, losses, state = _resumed(place, seed, state)
-    begun = saved = time.perf_counter()
+    path = None if place is None else writable_folder(place) / FILE.format(seed=seed)
+    kept = None if path is None else load_state(path, FORMAT, state)
+    step, losses, spent = 0, list[float](), 0.0
+    if kept is not None:
+        state, losses, step = kept.state, kept.losses.tolist(), int(kept.about["step"])
+        spent = float(kept.about.get("seconds", 0.0))  # older files do not say
+    saved = time.perf_counter()
+    begun = saved - spent
     pending: list[Array] = []
     title = f"{'TransNAR' if config.looks else 'Transformer'}, seed {seed}"
     with Watch(title, plan.steps, step, 1, quiet) as watch:
@@ -158,11 +168,17 @@ def train_one(
                 continue  # the device works on while the next batch is put together
             losses += [float(x) for x in pending]
             pending = []
-            watch.report(step, float(np.mean(losses[-CHUNK:])), None, int(not np.isfinite(losses[-1])))
-            if place is not None and (step == plan.steps or time.perf_counter() - saved > CHECKPOINT_SECONDS):
-                _save(place, seed, step, losses, state)
+            if not _all_finite((losses[-CHUNK:], state[0] if step == plan.steps else ())):
+                raise _diverged(title, step, config)
+            watch.report(step, float(np.mean(losses[-CHUNK:])), None, 0)
+            if path is not None and (step == plan.steps or time.perf_counter() - saved > CHECKPOINT_SECONDS):
                 saved = time.perf_counter()
+                save_state(path, FORMAT, state, losses, step=step, seconds=saved - begun)
     return Trained(eqx.combine(state[0], fixed), np.array(losses), time.perf_counter() - begun)
+
+
+def _all_finite(tree: Any) -> bool:
+    return all(np.isfinite(np.asarray(x)).all() for x in jax.tree.leaves(tree))
 
 
 def initial_model(config: TextTrainingConfig, reasoner: Reasoner | None, seed: int) -> TransNAR:
@@ -230,7 +246,7 @@ def memory_of(
         memory = reasoner.memory(asked, config.states, config.train_reasoner)
     else:
         memory = jax.tree.map(lambda x: x[asked], kept)
-    return shuffled(memory) if config.memory == "shuffled" else memory
+    return shuffled(memory) if config.memory == SHUFFLED else memory
 
 
 def with_states(config: TextTrainingConfig, corpus: Corpus, reasoner: Reasoner) -> Corpus:
@@ -253,7 +269,7 @@ def mean_where(x: Float[Array, "*shape"], where: Bool[Array, "*shape"]) -> Float
 
 
 def validation_loss(config: TextTrainingConfig, corpus: Corpus, pair: Pair) -> float | None:
-    """The mean loss on questions that were held out, of some of the batches; None where there are none."""
+    """The mean loss of tokens of answers that were held out, of some of the batches; None where there are none."""
     if not corpus.validation:
         return None
     rng = np.random.default_rng([config.first_seed, TO_VALIDATE])
@@ -261,9 +277,12 @@ def validation_loss(config: TextTrainingConfig, corpus: Corpus, pair: Pair) -> f
     some = [chosen[i] for i in rng.permutation(len(chosen))[:MOST_VALIDATED]]
     weights, fixed = eqx.partition(pair, eqx.is_array)
     loss = jax.jit(lambda weights, batch, kept: loss_of(config, eqx.combine(weights, fixed), batch, kept))
-    found = [loss(weights, batch_of(config, corpus, one, rng, pair.reasoner), corpus.kept) for one in some]
-    counts = [one.counted.sum() for one in some]
-    return float(np.average([float(x) for x in found], weights=counts))
+    found, tokens = [], []
+    for one in some:
+        batch = batch_of(config, corpus, one, rng, pair.reasoner)
+        found.append(float(loss(weights, batch, corpus.kept)))
+        tokens.append(batch.wanted[:, 1:].sum())
+    return float(np.average(found, weights=tokens))
 
 
 def check_pair(config: TextTrainingConfig, reasoner: Reasoner | None) -> None:
@@ -297,23 +316,10 @@ def _thinned(losses: np.ndarray, most: int = 200) -> list[float]:
     return [round(float(np.mean(part)), 5) for part in parts]
 
 
-def _save(place: Path, seed: int, step: int, losses: list[float], state: Any) -> None:
-    leaves = {f"{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(state))}
-    header = {"format": FORMAT, "step": step}
-    write_tensors(place / FILE.format(seed=seed), leaves | {"losses": np.array(losses)}, header)
-
-
-def _resumed(place: Path | None, seed: int, state: Any) -> tuple[int, list[float], Any]:
-    if place is None:
-        return 0, [], state
-    place.mkdir(parents=True, exist_ok=True)
-    path = place / FILE.format(seed=seed)
-    if not path.exists():
-        return 0, [], state
-    try:
-        tensors, header = read_tensors(path, FORMAT)
-    except ValueError as error:
-        raise ValueError(f"{error} Delete it to start this seed again.") from error
-    leaves, structure = jax.tree.flatten(state)
-    found = [jnp.asarray(tensors[f"{i}"]) for i in range(len(leaves))]
-    return int(header["step"]), tensors["losses"].tolist(), jax.tree.unflatten(structure, found)
+def _diverged(title: str, step: int, config: TextTrainingConfig) -> ValueError:
+    """To raise before anything is kept of such a model, so that none is asked and compared."""
+    rate = config.learning_rate
+    return ValueError(
+        f"{title}, diverged: after {step} steps with a learning rate of {rate:g} its loss or its weights are no finite "
+        f"numbers. Nothing is kept of these steps; give a lower one, e.g. --set learning_rate={rate / 10:g}."
+    )

@@ -431,8 +431,11 @@ def _thought(reasoner: Reasoner, name: str | None, asked: Asked, layers: int | N
 
 
 def shuffled(memory: Memory) -> Memory:
-    """Everybody sees the states of the next question of the batch: often of another algorithm, and of another size."""
-    return jax.tree.map(lambda x: jnp.roll(x, 1, axis=0), memory)
+    """Everybody sees the states of the next question of the batch: often of another algorithm, and of another size.
+
+    The next, not the one before: what fills up a batch stands behind the others and may be the first of them again.
+    """
+    return jax.tree.map(lambda x: jnp.roll(x, -1, axis=0), memory)
 
 
 def layer_steps(steps: Int[Array, ""] | int, layers: int) -> Int[Array, " layers"]:

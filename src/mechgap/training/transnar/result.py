@@ -4,7 +4,6 @@ The reasoner lies in it, too, so that a folder needs nothing else. metrics.json 
 is whole.
 """
 
-import json
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -19,15 +18,16 @@ from mechgap.networks import NetConfig
 from mechgap.networks.slots import SharedNet, Slots, with_empty_slots, without_empty_slots
 from mechgap.networks.transnar import TransNAR
 from mechgap.programs import program
-from mechgap.storage import read_tensors, write_tensors, write_text
+from mechgap.storage import read_tensors, write_tensors
 from mechgap.trace import Spec
-from mechgap.training.checkpoint import read_json
+from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.transnar.config import TextTrainingConfig
 from mechgap.training.transnar.reasoner import CompiledReasoner, Reasoner, SharedReasoner
 from mechgap.training.weights import named, renamed, skeleton_of, variable_of
 
 FORMAT, REASONER_FORMAT = "mechgap.text_model/1", "mechgap.reasoner/2"
 CONFIG, METRICS, MANIFEST = "config.json", "metrics.json", "manifest.json"
+TAUGHT = "teacher_right"  # among the metrics of a student
 MODEL, OWN_REASONER, REASONER = "model-{}.safetensors", "reasoner-{}.safetensors", "reasoner.safetensors"
 FULL, HALF = "float32", "bfloat16"
 
@@ -66,20 +66,20 @@ def save_text_models(folder: str | Path, result: TextModels, dtype: str = FULL) 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     config = result.config
-    write_text(folder / CONFIG, json.dumps(config.as_json(), indent=1) + "\n")
+    write_json(folder / CONFIG, config.as_json())
     for seed, model, reasoner in zip(config.seed_range, result.models, result.reasoners, strict=True):
         about = {"format": FORMAT, "config": asdict(model.config)}
         _write(folder / MODEL.format(seed), named(model), about, dtype)
         if reasoner is not None and (config.train_reasoner != "none" or seed == config.first_seed):
             name = REASONER if config.train_reasoner == "none" else OWN_REASONER.format(seed)
             save_reasoner(folder / name, reasoner, dtype)
-    write_text(folder / MANIFEST, json.dumps({**result.manifest, "weights": dtype}, indent=1) + "\n")
+    write_json(folder / MANIFEST, {**result.manifest, "weights": dtype})
     write_metrics(folder, result.metrics)
 
 
 def write_metrics(folder: str | Path, metrics: dict[str, Any]) -> None:
     """Write, or write anew, what was measured."""
-    write_text(Path(folder) / METRICS, json.dumps(metrics, indent=1) + "\n")
+    write_json(Path(folder) / METRICS, metrics)
 
 
 def load_text_models(folder: str | Path) -> TextModels:

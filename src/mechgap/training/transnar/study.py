@@ -13,7 +13,7 @@ Presets are TOML files of plain values:
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
@@ -33,6 +33,7 @@ from mechgap.training.transnar.distillation import share_right, taught_groups
 from mechgap.training.transnar.evaluation import (
     CONTROLS,
     POSITIONS,
+    check_unseen,
     evaluate,
     evaluate_growing,
     reasoner_answers,
@@ -52,7 +53,7 @@ from mechgap.training.transnar.result import (
 PRESETS = ("tiny", "quick", "demo", "h200", "paper")
 TABLES = ("reasoner", "reasoners", "training", "models", "evaluation", "growing")
 TRAINED, COMPILED = "trained", "compiled"
-STUDY, SCORES, GROWING, TAUGHT = "study-{}.json", "scores", "growing", "teacher_right"
+STUDY, SCORES, GROWING = "study-{}.json", "scores", "growing"
 ASKED = "asked.json"  # in the folder of a reasoner: what it answers itself
 Watch = Callable[[str], None]
 Compile = Callable[[Sequence[str]], Reasoner]
@@ -138,8 +139,11 @@ def read_study(
 
 
 def _check_known(study: Study) -> None:
-    """Refuse a model whose questions its reasoner knows nothing about, before any of them is trained."""
+    """Refuse, before anything is trained, questions that a reasoner knows nothing about or that were trained on."""
     for name, config in study.models.items():
+        check_unseen(config, study.evaluation)
+        if study.growing is not None and name in study.grown:
+            check_unseen(config, study.growing)
         if config.looks and study.looks_at[name] == COMPILED:
             _check_programs(name, config.algorithms)
         elif config.looks and config.unseen != STAND_IN:
@@ -191,6 +195,12 @@ def _study(name: str, settings: Mapping[str, dict[str, Any]]) -> Study:
     }
     _check_names(looks_at.values(), [*reasoners, COMPILED], "reasoner")
     _check_names([*teachers.values(), *grown], list(models), "model")
+    for model, teacher in teachers.items():
+        if teacher in teachers:
+            raise ValueError(
+                f"The teacher of {model!r}, {teacher!r}, has a teacher itself. Teachers learn from right answers: name "
+                f"one of {', '.join(other for other in models if other not in teachers) or 'the models without one'}."
+            )
     for model, config in configs.items():
         if config.taught != (model in teachers):
             raise ValueError(
@@ -277,7 +287,7 @@ def ask_reasoner(
     watch(f"the reasoner: {name}")
     trained = train_together(config, folder=folder, quiet=quiet)
     place = Path(folder) / config.name() / ASKED
-    asked = json.loads(json.dumps(asdict(evaluation)))
+    asked = evaluation.as_json()
     if place.exists() and (had := read_json(place))["evaluation"] == asked:
         return had
     watch(f"{name} is asked about {len(config.algorithms)} algorithms")
@@ -309,11 +319,8 @@ def _trained(
         taught = taught_groups(config, groups, teacher, taught_by, folder)
         extra = [[g for g in some if g.size in config.extra_sizes] for some in (taught, groups)]
         groups, right = taught, share_right(*extra)
-    result = train_text_models(config, reasoner, groups=groups, taught_by=taught_by, folder=folder, quiet=quiet)
-    if right is not None:
-        result.metrics[TAUGHT] = right
-        write_metrics(place, result.metrics)
-    return place, result
+    options: dict[str, Any] = {"taught_by": taught_by, "teacher_right": right, "folder": folder, "quiet": quiet}
+    return place, train_text_models(config, reasoner, groups=groups, **options)
 
 
 def scored_models(
@@ -331,7 +338,7 @@ def scored_models(
     missing = [name for name in wanted if name not in before]
     if before and not missing:
         return result
-    found = json.loads(json.dumps(evaluate(result, evaluation, missing, watch, exam)))
+    found = evaluate(result, evaluation, missing, watch, exam)
     result.metrics[SCORES] = {**found, "models": {**before, **found["models"]}}
     write_metrics(place, result.metrics)
     return result
@@ -348,16 +355,16 @@ def asked_besides(
     had = result.metrics.get(SCORES)
     if had is None or _asked_so(had, evaluation):
         return scored_models(place, result, evaluation, controls, watch).metrics[SCORES]
-    found = json.loads(json.dumps(evaluate(result, evaluation, controls, watch)))
+    found = evaluate(result, evaluation, controls, watch)
     path = Path(place) / f"{hashed_name(SCORES, json.dumps(found['evaluation'], sort_keys=True))}.json"
-    write_text(path, json.dumps(found, indent=1) + "\n")
+    write_json(path, found)
     watch(f"kept in {path}; the scores of other questions stay where they were")
     return found
 
 
 def _asked_so(had: Mapping[str, Any], evaluation: EvaluationConfig) -> bool:
     """Whether scores are of these questions, at positions as they are drawn now."""
-    return had["evaluation"] == json.loads(json.dumps(asdict(evaluation))) and had.get("positions") == POSITIONS
+    return had["evaluation"] == evaluation.as_json() and had.get("positions") == POSITIONS
 
 
 def _grown(place: Path, result: TextModels, growing: EvaluationConfig, folder: Path, watch: Watch) -> None:
@@ -366,7 +373,7 @@ def _grown(place: Path, result: TextModels, growing: EvaluationConfig, folder: P
     if had is not None and _asked_so(had, growing):
         return
     exam = growing_exam(growing, result.config.algorithms, result.config.context, folder)
-    result.metrics[GROWING] = json.loads(json.dumps(evaluate_growing(result, growing, watch, exam)))
+    result.metrics[GROWING] = evaluate_growing(result, growing, watch, exam)
     write_metrics(place, result.metrics)
 
 
