@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mechgap.faithfulness.sequence_result import read_gap
+from mechgap.faithfulness.sequence_result import read_result
 from mechgap.report.paper.transnar import transnar_table
 from mechgap.report.paper.transnar_results import WITHOUT_GAIN, Gain, Results, average
 
@@ -127,9 +127,14 @@ def test_targets_of_tracing_at_64_nodes() -> None:
 
 def test_heads_of_transformers_that_learned_parity() -> None:
     shown = rows("docs/learnability.md")
-    for network in ("relative_8", "relative_8_shared", "absolute_8", "absolute_8_shared"):
-        measured, seeds = read_gap(ROOT / "results/alta" / network)
-        heads = [seeds["0"][name]["heads"] for name in ("parity_sum_mod_2", "parity_sequential_relative")]
+    networks = [
+        path.name for path in (ROOT / "results/alta").iterdir() if path.name.startswith(("relative", "absolute"))
+    ]
+    assert len(networks) >= 6
+    for network in networks:
+        result = read_result(ROOT / "results/alta" / network)
+        measured = result.measured
+        heads = [result.gaps["0"][name]["heads"] for name in ("parity_sum_mod_2", "parity_sequential_relative")]
         nearest = [min(some, key=lambda head: head["distance"]) for some in heads]
         before = [f"{head['untrained']:.2f}" if "untrained" in head else "–" for head in nearest]
         pairs = zip(nearest, before, strict=True)

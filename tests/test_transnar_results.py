@@ -450,7 +450,7 @@ def test_an_item_is_run_summed_up_and_shown(tmp_path: Path) -> None:
 
 
 def test_a_kept_reasoner_is_brought_once(tmp_path: Path) -> None:
-    name = STUDY.reasoner.name()
+    name = STUDY.reasoners["trained"].name()
     (tmp_path / "results" / name).mkdir(parents=True)
     (tmp_path / "results" / name / "scores.json").write_text("{}")
     assert bring_reasoners(STUDY, tmp_path / "results", tmp_path / "runs") == ["trained"]
@@ -465,7 +465,7 @@ def test_another_training_of_a_kept_reasoner_is_refused(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "study-transnar.json").write_text('{"number": 0, "place": "transnar-1"}')
     for folder in ("results", "runs"):
-        place = tmp_path / folder / STUDY.reasoner.name()
+        place = tmp_path / folder / STUDY.reasoners["trained"].name()
         place.mkdir(parents=True)
         (place / "scores.json").write_text("{}")
         (place / "network.safetensors").write_text(folder)
@@ -473,7 +473,7 @@ def test_another_training_of_a_kept_reasoner_is_refused(tmp_path: Path) -> None:
         ValueError, match=r"are two trainings of one reasoner, and models of .*results look at the first"
     ):
         text_models.summarise_and_print(tmp_path / "runs", tmp_path / "results", "h200", {})
-    assert [path.name for path in (tmp_path / "results").iterdir()] == [STUDY.reasoner.name()]
+    assert [path.name for path in (tmp_path / "results").iterdir()] == [STUDY.reasoners["trained"].name()]
 
 
 def test_answers_at_positions_closer_than_in_training_are_not_judged(tmp_path: Path) -> None:

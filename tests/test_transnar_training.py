@@ -407,14 +407,14 @@ def test_an_untrained_reasoner_answers_in_the_right_shape(reasoner: SharedReason
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_can_be_read(preset: str) -> None:
     study = read_study(preset, {"reasoner.hidden": 24, "evaluation.count": 3, "grad_clip": 5.0})
-    assert study.reasoner.network.hidden == 24
-    assert study.reasoner.network.hint_mode == "none"
+    assert study.reasoners["trained"].network.hidden == 24
+    assert study.reasoners["trained"].network.hint_mode == "none"
     assert study.evaluation.count == 3
     assert {"transformer", "transnar"} <= set(study.models)
     for config in study.models.values():
         assert config.grad_clip == 5
-        assert set(config.algorithms) <= set(study.reasoner.algorithms)
-        assert max(config.sizes) <= max(study.reasoner.sizes)
+        assert set(config.algorithms) <= set(study.reasoners["trained"].algorithms)
+        assert max(config.sizes) <= max(study.reasoners["trained"].sizes)
 
 
 def test_the_paper_recipe_is_the_papers() -> None:

@@ -77,11 +77,6 @@ def read_result(folder: str | Path) -> SequenceResult:
         raise ValueError(f"{folder} holds no whole result ({said}). Delete it, and train again.") from error
 
 
-def read_gap(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """How the gap was measured, and what was found for every seed."""
-    return _split_gap(read_json(folder / GAP))
-
-
 def check(holds: object, said: str) -> None:
     """Raise where something does not hold."""
     if not holds:

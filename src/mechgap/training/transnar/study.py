@@ -82,11 +82,6 @@ class Study:
     growing: EvaluationConfig | None = None
     grown: tuple[str, ...] = ()
 
-    @property
-    def reasoner(self) -> MultiTaskConfig:
-        """The first one."""
-        return self.reasoners[TRAINED]
-
     def only(self, names: Sequence[str]) -> "Study":
         """The same study with some of its models, and their teachers."""
         for name in names:
