@@ -278,7 +278,7 @@ def test_models_that_were_asked_other_questions_are_not_compared(tmp_path: Path)
     assert said == "not comparable: they were trained or asked with different questions to answer"
 
 
-@pytest.mark.parametrize("changes", [{"evaluation.count": 9}, {"evaluation.sizes": 5}, {"steps": 9, "warmup": 2}])
+@pytest.mark.parametrize("changes", [{"evaluation.count": 9}, {"evaluation.sizes": 5}, {"steps": 9_000}])
 def test_what_is_kept_is_of_the_settings_that_are_asked_for(
     changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +296,57 @@ def test_what_is_kept_is_of_the_settings_that_are_asked_for(
     assert (said, ran) == (["transnar-claims: finished before"], [])
     run(changes=changes)
     assert ran == ["h200"]
+
+
+def test_a_larger_run_is_kept(tmp_path: Path) -> None:
+    """Full beats quick, also where quick runs are told to go to the same folder."""
+    said: list[str] = []
+    for name in NEEDED["claims"]:
+        write(tmp_path, name, 0.4)
+    run_transnar_item("transnar-claims", "quick", tmp_path, runs=tmp_path / "runs", say=said.append)
+    assert said == [f"transnar-claims: {tmp_path} holds a larger run of transformer, transnar, which is kept"]
+
+
+def test_scores_at_other_positions_are_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(transnar, "bring_reasoners", lambda *given: [])
+    monkeypatch.setattr(transnar, "run_study", lambda study, *given, **more: said.append(study.name))
+    monkeypatch.setattr(transnar, "write_summary", lambda *given: [])
+    for name in NEEDED["claims"]:
+        write(tmp_path, name, 0.4)
+        asked_at(tmp_path, name, **STUDY.evaluation.as_json() | {"together": 3})
+    run = partial(run_transnar_item, "transnar-claims", "full", tmp_path, runs=tmp_path / "runs", say=said.append)
+    run()
+    path = tmp_path / "transnar" / "transnar.json"
+    about = json.loads(path.read_text())
+    about["metrics"]["scores"].pop("positions")
+    path.write_text(json.dumps(about))
+    run()
+    assert said == ["transnar-claims: finished before", "h200"]
+
+
+def test_models_of_other_settings_are_not_summed_up(tmp_path: Path) -> None:
+    place = tmp_path / "runs" / "transformer-1"
+    place.mkdir(parents=True)
+    config = STUDY.models["transformer"].as_json() | {"steps": 10, "warmup": 1}
+    (place / "config.json").write_text(json.dumps(config))
+    (tmp_path / "runs" / "study-transformer.json").write_text('{"number": 0, "place": "transformer-1"}')
+    with pytest.raises(
+        ValueError, match=r"was trained with other settings than the study 'h200' has \(steps, warmup\)"
+    ):
+        write_summary(STUDY, tmp_path / "runs", tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
+def test_nothing_is_judged_of_models_that_were_trained_otherwise(tmp_path: Path) -> None:
+    for name in ("transformer", "transnar"):
+        write(tmp_path, name, 0.4, **({"steps": 7} if name == "transformer" else {}))
+        counted = {"": 0.9, "bfs": 0.0} if name == "transformer" else {"": 0.9, "bfs": 0.025}
+        write(tmp_path, f"{name}_counted_positions", counted, **({"width": 8} if name == "transformer" else {}))
+    found = verdicts("claims", tmp_path)
+    assert {v for k, v in found.items() if k.startswith("Counted positions")} == {"too small to compare"}
+    assert found["minimum: no gain"] == "not comparable: they were trained or asked with different steps"
+    assert found["Gain in CLRS score, points of the mean over algorithms"].startswith("not comparable")
 
 
 @pytest.mark.parametrize("item", ["transnar-grid", "alta-table2", "table10"])

@@ -44,7 +44,7 @@ from mechgap.training.transnar.exam import exam_file, exam_for, growing_exam, to
 from mechgap.training.transnar.loop import Pair, initial_model, loss_of, memory_of, train_text_models, with_states
 from mechgap.training.transnar.reasoner import questions_asked, stand_in
 from mechgap.training.transnar.result import HALF, load_reasoner, save_reasoner
-from mechgap.training.transnar.study import load_study, notes_of, read_study, save_study
+from mechgap.training.transnar.study import load_study, notes_of, read_study, run_study, save_study
 from mechgap.training.weights import named
 from small_text_models import CONFIG, PLAIN, SMALL, made_reasoner
 
@@ -408,9 +408,61 @@ def test_behind_every_question_of_a_batch_stands_another(count: int) -> None:
 
 def test_a_bucket_with_one_question_cannot_be_shuffled(groups: tuple[Group, ...]) -> None:
     few = tuple(replace(group, ids=group.ids[:1]) for group in groups[:1])
-    with pytest.raises(ValueError, match=r"the bucket of 64 has one question alone. Raise samples, or change buckets"):
-        corpus_of(replace(CONFIG, memory="shuffled"), few, None)
+    shuffled, said = (
+        replace(CONFIG, memory="shuffled"),
+        r"in the bucket of 64 one stands alone. Raise tokens to at least 128",
+    )
+    with pytest.raises(ValueError, match=said):
+        corpus_of(shuffled, few, None)
+    with pytest.raises(ValueError, match=said):
+        corpus_of(replace(shuffled, tokens=127), groups, None)
     assert len(corpus_of(CONFIG, few, None).train[64]) == 1
+    held = replace(groups[0], ids=groups[0].ids[:3])
+    assert len(corpus_of(replace(CONFIG, train_share=0.7), (held,), None).validation[64]) == 1
+    assert not corpus_of(replace(shuffled, train_share=0.7), (held,), None).validation
+
+
+def test_one_question_is_refused_before_training() -> None:
+    asked = {"algorithms": "bfs", "evaluation.sizes": 6, "evaluation.count": 1}
+    with pytest.raises(ValueError, match=r"The model 'transnar' is asked one question, .* raise count of the eval"):
+        read_study("tiny", asked)
+
+
+@pytest.mark.slow
+def test_a_model_that_diverges_does_not_end_its_study(tmp_path: Path) -> None:
+    """The others are trained and asked, and what is missing is said at the end."""
+    written = """
+[training]
+algorithms = ["bfs"]
+sizes = [4]
+samples = 4
+buckets = [64]
+tokens = 256
+steps = 2
+schedule = "constant"
+warmup = 0
+width = 8
+layers = 1
+heads = 2
+hidden = 8
+context = 128
+cross_attention = "none"
+[models.lost]
+learning_rate = 1e30
+[models.student]
+teacher = "lost"
+extra_answers = "teacher"
+extra_sizes = [5]
+extra_samples = 2
+[models.sound]
+[evaluation]
+sizes = [5]
+count = 2
+"""
+    (tmp_path / "my.toml").write_text(written)
+    with pytest.raises(ValueError, match=r"(?s)lost: Transformer, seed 0, diverged.*student has no teacher: lost div"):
+        run_study(read_study(str(tmp_path / "my.toml")), tmp_path / "runs", quiet=True)
+    assert list(load_study(tmp_path / "runs")) == ["sound"]
 
 
 def test_what_was_trained_on_is_not_asked() -> None:

@@ -539,7 +539,6 @@ BAD = [
     ({"train_reasoner": "first"}, "train_reasoner must be one of 'none', 'last', 'all'; got 'first'"),
     ({"train_reasoner": "last", "reads": "per_layer"}, 'train_reasoner = "last" needs reads = "final"'),
     ({"cross_attention": "none", "memory": "shuffled"}, "leave train_reasoner, memory and unseen out"),
-    ({"memory": "shuffled", "tokens": 127}, "tokens must be at least 128, two sequences of the longest bucket, with"),
     ({"max_position": 40_000}, "max_position must be at most 32768, up to which angles are exact; got 40000"),
     ({"train_share": 0.0}, "train_share must be a number above 0 and at most 1; got 0.0"),
     ({"samples": 0}, "samples must be a whole number of at least 1; got 0"),

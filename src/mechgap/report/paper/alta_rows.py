@@ -110,6 +110,9 @@ def departures(result: SequenceResult, planned: SequenceStudy) -> Iterator[str]:
             yield f"with undefined values up to {found.mlp.undefined:g} (the study has {planned.mlp.undefined:g} now)"
         if found.mlp.sharpness != planned.mlp.sharpness:
             yield f"with heads of sharpness {found.mlp.sharpness:g} (the study has {planned.mlp.sharpness:g} now)"
+    for mine, meant in ((found.mlp, planned.mlp), (found.transformer, planned.transformer)):
+        if mine is not None and meant is not None and mine.precision != meant.precision:
+            yield f"with products in precision {mine.precision} (the study has {meant.precision} now)"
     if found.transformer is not None and found.transformer.distances == EACH:
         yield "trained with a bias for each distance, not with T5's buckets"
 

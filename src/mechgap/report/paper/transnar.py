@@ -1,6 +1,7 @@
-"""TransNAR: what the paper and its summary claim, what ours come to, and the controls that the paper lacks."""
+"""TransNAR: what the paper and a summary of it claim, what ours come to, and the controls that the paper lacks."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +18,8 @@ from mechgap.report.paper.transnar_results import FOLDER, MAIN, NEEDED, STUDIES,
 from mechgap.report.paper.transnar_tables import parse_scores
 from mechgap.report.paper.verdicts import NEVER, SMALL, Found, Line
 from mechgap.training.config import parse_toml
-from mechgap.training.transnar import EvaluationConfig, TextTrainingConfig
+from mechgap.training.transnar import TextTrainingConfig
+from mechgap.training.transnar.evaluation import asked_so
 from mechgap.training.transnar.study import GROWING, SCORES, Study, ask_reasoner, read_study, run_study
 from mechgap.training.transnar.summary import ASKED_ALONE, bring_reasoners, write_summary
 
@@ -44,7 +46,10 @@ def run_transnar_item(
     item, kept = _checked(name), Results(folder)
     study, place = read_study(STUDIES[preset], changes, NEEDED[item]), runs / FOLDER
     if item == "reasoners":
-        _run_reasoners(study, folder, place, kept, say)
+        _run_reasoners(replace(study, models={}), folder, place, kept, say)
+        return
+    if larger := [model for model in NEEDED[item] if kept.has(model) and _is_larger(kept.models[model], study, model)]:
+        say(f"{name}: {folder} holds a larger run of {', '.join(larger)}, which is kept")
         return
     if kept.has(*NEEDED[item]) and all(
         _is_done(kept.models[model], study, model, item == "growing") for model in NEEDED[item]
@@ -60,16 +65,24 @@ def run_transnar_item(
 def _is_done(about: Mapping[str, Any], study: Study, name: str, grown: bool) -> bool:
     """Whether a kept model is trained and asked as a study says."""
     metrics, looks_at = about["metrics"], study.looks_at.get(name)
-    if TextTrainingConfig.from_settings(about["config"]) != study.models[name]:
+    config = TextTrainingConfig.from_settings(about["config"])
+    if config != study.models[name]:
         return False
     if looks_at in study.reasoners and about.get("looks_at") not in (None, study.reasoners[looks_at].name()):
         return False  # older results do not say whom they look at
-    asked = {SCORES: study.evaluation, **({GROWING: study.growing} if grown else {})}
-    return all(_asked_of(metrics.get(what)) == evaluation for what, evaluation in asked.items())
+    if grown and not (study.growing is not None and asked_so(metrics.get(GROWING), study.growing, config)):
+        return False
+    return asked_so(metrics.get(SCORES), study.evaluation, config)
 
 
-def _asked_of(scores: Mapping[str, Any] | None) -> EvaluationConfig | None:
-    return None if scores is None else EvaluationConfig.from_settings(scores["evaluation"])
+def _is_larger(about: Mapping[str, Any], study: Study, name: str) -> bool:
+    """Whether a kept model took more to train than the study's would: full beats quick."""
+    mine, planned = TextTrainingConfig.from_settings(about["config"]), study.models[name]
+    return _effort(mine) > _effort(planned)
+
+
+def _effort(config: TextTrainingConfig) -> int:
+    return config.steps * config.tokens * config.seeds * config.width
 
 
 def _run_reasoners(study: Study, folder: Path, place: Path, kept: Results, say: Say) -> None:
@@ -78,7 +91,7 @@ def _run_reasoners(study: Study, folder: Path, place: Path, kept: Results, say: 
         one
         for one, config in study.reasoners.items()
         if kept.reasoners.get(one, {}).get("name") != config.name()
-        or _asked_of(kept.reasoners[one].get(ASKED_ALONE)) != study.evaluation
+        or not asked_so(kept.reasoners[one].get(ASKED_ALONE), study.evaluation)
     ]
     if not missing:
         say("reasoners: finished before")

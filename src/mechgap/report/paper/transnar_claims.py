@@ -1,10 +1,10 @@
-"""What TransNAR's paper and its summary claim in words, beside what our models do."""
+"""What TransNAR's paper and a summary of it claim in words, beside what our models do."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mechgap.report.paper.transnar_gains import JUDGED, judged_line, verdict_on, with_reserve
+from mechgap.report.paper.transnar_gains import JUDGED, judged_line, undecided, verdict_on, with_reserve
 from mechgap.report.paper.transnar_growing import at_times_the_largest
 from mechgap.report.paper.transnar_results import COUNTED, ERRORS, MAIN, WITHOUT_GAIN, Gain, Results, merged
 from mechgap.report.paper.verdicts import IMPOSSIBLE, NEVER, SHOWN, SMALL, Found, Line
@@ -62,7 +62,8 @@ def _capped(results: Results) -> Line:
     if not cases:
         verdict = f"{SHOWN}: there is no such case"
     elif more and not surely:
-        verdict = f"{SHOWN}: not decided; nowhere has every network more by two standard errors over questions"
+        why = "not decided; nowhere has every network more by two standard errors over questions"
+        verdict = undecided(results, COUNTED, why)
     else:
         why = "somewhere every network has more than that by two standard errors over questions"
         verdict = verdict_on(results, COUNTED, not more, why)
@@ -105,7 +106,7 @@ def _no_gain(results: Results, name: str) -> Line:
     if all(gain <= ERRORS * errors[n] for n, gain in gains.items()):
         # That no gain is seen among few questions does not show that there is none.
         within = " and ".join(f"{ERRORS * error:.1f}" for error in errors.values())
-        verdict = f"{SHOWN}: within two standard errors over questions, {within}"
+        verdict = undecided(results, MAIN, f"within two standard errors over questions, {within}")
     else:
         verdict = verdict_on(results, MAIN, False, "there is a gain of more than two standard errors over questions")
     return Line(f"{name}: no gain", "none", said, networks=results.networks(*MAIN), verdict=verdict)
@@ -113,14 +114,15 @@ def _no_gain(results: Results, name: str) -> Line:
 
 def _summary_gain(results: Results, gains: Mapping[int, Gain], claimed: str) -> Line:
     """What the summary says and the paper does not: whether it is reached, excluded, or neither."""
-    largest = max(gains, key=lambda n: gains[n].mean)
+    reached = {n: gain for n, gain in gains.items() if gain.counts and gain.mean >= SUMMARY_GAIN}
+    largest = max(reached or gains, key=lambda n: (not gains[n].reserve, gains[n].mean) if reached else gains[n].mean)
     said = ", ".join(f"{gain} at {n}" for n, gain in gains.items())
-    if any(gain.counts and gain.mean >= SUMMARY_GAIN for gain in gains.values()):
+    if reached:
         verdict = with_reserve(verdict_on(results, MAIN, True, ""), gains[largest].reserve)
     elif all(gain.ends[1] < SUMMARY_GAIN for gain in gains.values()):
         verdict = verdict_on(results, MAIN, False, "it is above all our intervals; the paper has no such number")
     else:
-        verdict = f"{SHOWN}: neither reached nor excluded; the paper has no such number"
+        verdict = undecided(results, MAIN, "neither reached nor excluded; the paper has no such number")
     label = "Gain in CLRS score, points of the mean over algorithms"
     return Line(
         label, claimed, said, f"{gains[largest].interval} at {largest}", results.networks(*MAIN), verdict=verdict

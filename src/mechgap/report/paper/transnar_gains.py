@@ -235,6 +235,12 @@ def gain_line(
     return Line(label, paper, f"{gain}{by_seed}", gain.interval, networks, verdict=verdict)
 
 
+def undecided(results: Results, names: Sequence[str], why: str) -> str:
+    """Something is shown and not judged, where the models can be compared at all."""
+    verdict = verdict_on(results, names, True, "")
+    return f"{SHOWN}: {why}" if verdict == REPRODUCED else verdict
+
+
 def with_reserve(verdict: str, reserve: str) -> str:
     """The same, and what it rests on where a gain counts that Student's t does not tell from none."""
     return f"{REPRODUCED}: by two standard errors{reserve}" if reserve and verdict == REPRODUCED else verdict

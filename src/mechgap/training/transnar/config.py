@@ -180,12 +180,6 @@ class TextTrainingConfig:
             problems.append(f"buckets must not exceed context = {self.context}; got {self.buckets[-1]}. Raise context.")
         if not problems and self.steps and self.warmup >= self.steps and self.schedule == "cosine":
             problems.append(f"warmup must be below steps = {self.steps}; got {self.warmup}.")
-        pair = 0 if problems else 2 * self.buckets[-1]
-        if self.memory == SHUFFLED and self.tokens < pair:
-            problems.append(
-                f'tokens must be at least {pair}, two sequences of the longest bucket, with memory = "shuffled": each '
-                f"sees the states of another one; got {self.tokens}."
-            )
         return problems
 
     def _bad_choices(self) -> list[str]:

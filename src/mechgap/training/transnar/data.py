@@ -184,12 +184,15 @@ def corpus_of(config: TextTrainingConfig, groups: tuple[Group, ...], reasoner: R
         kept = max(1, round(share * len(group.ids)))
         for row, ids in enumerate(group.ids):
             (train if row < kept else validation)[config.bucket(len(ids))].append((number, row))
-    alone = [length for length, some in train.items() if len(some) == 1]
-    if config.memory == SHUFFLED and alone:
-        raise ValueError(
-            f'With memory = "shuffled" a question sees the states of another one of its batch, and the bucket of '
-            f"{alone[0]} has one question alone. Raise samples, or change buckets."
-        )
+    if config.memory == SHUFFLED:
+        alone = [length for length, some in train.items() if some and min(len(some), config.batch(length)) < 2]
+        if alone:
+            raise ValueError(
+                f'With memory = "shuffled" questions see the states of another one of their batch, and in the bucket '
+                f"of {alone[0]} one stands alone. Raise tokens to at least {2 * alone[0]}, or samples, or change "
+                f"buckets."
+            )
+        validation = {length: some for length, some in validation.items() if len(some) > 1}
     parts = () if reasoner is None else tuple(reasoner.part(group.algorithm, group.inputs) for group in groups)
     rows, held = ({k: np.array(v, np.int32) for k, v in x.items() if v} for x in (train, validation))
     return Corpus(groups, parts, rows, held)

@@ -1,7 +1,7 @@
 """Questions put to text models: greedy answers, their three scores beside those of a constant answer, and controls."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from zlib import crc32
@@ -273,6 +273,31 @@ def evaluate(
             scores["reasoner"] = scored(answer, known).as_json()
     scores["exact"] = exam.exact
     return scores
+
+
+def asked_so(
+    had: Mapping[str, Any] | None, evaluation: EvaluationConfig, config: TextTrainingConfig | None = None
+) -> bool:
+    """Whether kept scores are of these questions, at positions as they are drawn now where a model has drawn ones.
+
+    How many are answered at once changes nothing.
+    """
+    if had is None:
+        return False
+    asked = EvaluationConfig.from_settings(had["evaluation"])
+    drawn = config is not None and config.random_positions
+    return replace(asked, together=evaluation.together) == evaluation and (
+        not drawn or had.get("positions") == POSITIONS
+    )
+
+
+def check_others(name: str, config: TextTrainingConfig, evaluation: EvaluationConfig) -> None:
+    """Refuse to ask one question alone: models are also shown the states of another one."""
+    if config.looks and evaluation.count * len(evaluation.sizes) * len(config.algorithms) < 2:
+        raise ValueError(
+            f"The model {name!r} is asked one question, and shuffled states are those of another one. Ask at least "
+            f"two: raise count of the evaluation."
+        )
 
 
 def check_unseen(config: TextTrainingConfig, evaluation: EvaluationConfig) -> None:

@@ -47,6 +47,10 @@ KEPT_BYTES = 16 * 2**30  # the most that the states of a reasoner may take on th
 FINGERPRINT = 16  # digits of a hash of weights
 
 
+class DivergedError(ValueError):
+    """A loss or weights became no finite numbers."""
+
+
 class Pair(NamedTuple):
     """What may learn: the text model, and the reasoner that it looks at."""
 
@@ -316,10 +320,10 @@ def _thinned(losses: np.ndarray, most: int = 200) -> list[float]:
     return [round(float(np.mean(part)), 5) for part in parts]
 
 
-def _diverged(title: str, step: int, config: TextTrainingConfig) -> ValueError:
+def _diverged(title: str, step: int, config: TextTrainingConfig) -> DivergedError:
     """To raise before anything is kept of such a model, so that none is asked and compared."""
     rate = config.learning_rate
-    return ValueError(
+    return DivergedError(
         f"{title}, diverged: after {step} steps with a learning rate of {rate:g} its loss or its weights are no finite "
         f"numbers. Nothing is kept of these steps; give a lower one, e.g. --set learning_rate={rate / 10:g}."
     )

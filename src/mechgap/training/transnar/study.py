@@ -27,19 +27,20 @@ from mechgap.training.checkpoint import read_json, write_json
 from mechgap.training.config import hashed_name, parse_toml
 from mechgap.training.multi_task import MultiTaskConfig, train_together
 from mechgap.training.rules import names_in
-from mechgap.training.transnar.config import STAND_IN, EvaluationConfig, TextTrainingConfig
+from mechgap.training.transnar.config import SHUFFLED, STAND_IN, EvaluationConfig, TextTrainingConfig
 from mechgap.training.transnar.data import kept_groups
 from mechgap.training.transnar.distillation import share_right, taught_groups
 from mechgap.training.transnar.evaluation import (
     CONTROLS,
-    POSITIONS,
+    asked_so,
+    check_others,
     check_unseen,
     evaluate,
     evaluate_growing,
     reasoner_answers,
 )
 from mechgap.training.transnar.exam import Exam, exam_for, growing_exam, scored
-from mechgap.training.transnar.loop import digest, fingerprint, train_text_models
+from mechgap.training.transnar.loop import DivergedError, digest, fingerprint, train_text_models
 from mechgap.training.transnar.reasoner import Reasoner, SharedReasoner
 from mechgap.training.transnar.result import (
     FULL,
@@ -137,8 +138,11 @@ def _check_known(study: Study) -> None:
     """Refuse, before anything is trained, questions that a reasoner knows nothing about or that were trained on."""
     for name, config in study.models.items():
         check_unseen(config, study.evaluation)
+        check_others(name, config, study.evaluation)
         if study.growing is not None and name in study.grown:
             check_unseen(config, study.growing)
+            if config.memory == SHUFFLED:
+                raise ValueError(f"{name!r} sees shuffled states, and one question may be left at some n: take it out.")
         if config.looks and study.looks_at[name] == COMPILED:
             _check_programs(name, config.algorithms)
         elif config.looks and config.unseen != STAND_IN:
@@ -251,15 +255,23 @@ def run_study(
         return compiled(algorithms)
 
     done: dict[str, TextModels] = {}
+    problems: list[str] = []
     for name in sorted(study.models, key=lambda name: name in study.teachers):  # teachers before their students
         config, reasoner = study.models[name], None
+        if study.teachers.get(name, name) not in {*done, name}:
+            problems.append(f"{name} has no teacher: {study.teachers[name]} diverged.")
+            continue
         if config.looks:
             who = study.looks_at.get(name, TRAINED)
             reasoner = reasoner_of(who, config.algorithms if who == COMPILED else ())
             if config.unseen == STAND_IN and isinstance(reasoner, SharedReasoner):
                 reasoner = reasoner.with_stand_ins(config.algorithms)
         watch(name)
-        place, result = _trained(study, name, config, reasoner, done, folder, quiet)
+        try:
+            place, result = _trained(study, name, config, reasoner, done, folder, quiet)
+        except DivergedError as error:
+            problems.append(f"{name}: {error}")
+            continue
         exam = exam_for(study.evaluation, config.algorithms, folder)
         done[name] = scored_models(place, result, study.evaluation, controls, watch, exam)
         if name in study.grown and study.growing is not None:
@@ -268,6 +280,8 @@ def run_study(
         looked = {"reasoner": study.looks_at.get(name, TRAINED)} if config.looks else {}
         taught = {"teacher": study.teachers[name]} if name in study.teachers else {}
         write_text(folder / STUDY.format(name), json.dumps({**about, **looked, **taught}) + "\n")
+    if problems:
+        raise ValueError("\n".join([*problems, f"Everything else is in {folder}."]))
     return {name: done[name] for name in study.models}
 
 
@@ -282,14 +296,13 @@ def ask_reasoner(
     watch(f"the reasoner: {name}")
     trained = train_together(config, folder=folder, quiet=quiet)
     place = Path(folder) / config.name() / ASKED
-    asked = evaluation.as_json()
-    if place.exists() and (had := read_json(place))["evaluation"] == asked:
+    if place.exists() and asked_so(had := read_json(place), evaluation):
         return had
     watch(f"{name} is asked about {len(config.algorithms)} algorithms")
     examples = exam_for(evaluation, config.algorithms, folder).examples
     questions = [text.parse(example.question) for example in examples]
     found = scored(partial(reasoner_answers, SharedReasoner.of(trained), questions), examples)
-    scores = {"evaluation": asked, **found.as_json()}
+    scores = {"evaluation": evaluation.as_json(), **found.as_json()}
     write_json(place, scores)
     return scores
 
@@ -328,7 +341,7 @@ def scored_models(
 ) -> TextModels:
     """Ask trained models and keep the scores in their folder, beside those of other ways to ask the same questions."""
     had = result.metrics.get(SCORES)
-    before = had["models"] if had is not None and _asked_so(had, evaluation) else {}
+    before = had["models"] if had is not None and asked_so(had, evaluation, result.config) else {}
     wanted = [name for name in controls if result.config.looks or name not in ("gates shut", "shuffled")]
     missing = [name for name in wanted if name not in before]
     if before and not missing:
@@ -348,7 +361,7 @@ def asked_besides(
 ) -> dict[str, Any]:
     """The scores of trained models; those of other questions than they were asked before are in a file of their own."""
     had = result.metrics.get(SCORES)
-    if had is None or _asked_so(had, evaluation):
+    if had is None or asked_so(had, evaluation, result.config):
         return scored_models(place, result, evaluation, controls, watch).metrics[SCORES]
     found = evaluate(result, evaluation, controls, watch)
     path = Path(place) / f"{hashed_name(SCORES, json.dumps(found['evaluation'], sort_keys=True))}.json"
@@ -357,15 +370,10 @@ def asked_besides(
     return found
 
 
-def _asked_so(had: Mapping[str, Any], evaluation: EvaluationConfig) -> bool:
-    """Whether scores are of these questions, at positions as they are drawn now."""
-    return had["evaluation"] == evaluation.as_json() and had.get("positions") == POSITIONS
-
-
 def _grown(place: Path, result: TextModels, growing: EvaluationConfig, folder: Path, watch: Watch) -> None:
     """The same at rising n."""
     had = result.metrics.get(GROWING)
-    if had is not None and _asked_so(had, growing):
+    if asked_so(had, growing, result.config):
         return
     exam = growing_exam(growing, result.config.algorithms, result.config.context, folder)
     result.metrics[GROWING] = evaluate_growing(result, growing, watch, exam)

@@ -14,6 +14,7 @@ from mechgap.storage import write_text
 from mechgap.training.checkpoint import read_json
 from mechgap.training.multi_task import load_multi_task
 from mechgap.training.multi_task.loop import NETWORK, SCORES
+from mechgap.training.transnar.config import TextTrainingConfig
 from mechgap.training.transnar.result import CONFIG, MANIFEST, METRICS
 from mechgap.training.transnar.study import ASKED, Study, notes_of
 
@@ -43,9 +44,17 @@ def write_summary(study: Study, folder: str | Path, out: str | Path) -> list[str
                 f"{out / place} and {folder / place} are two trainings of one reasoner, and models of {out} look at "
                 f"the first. Copy it to a new folder and train the models there, or write to another folder."
             )
+    configs = {name: read_json(folder / note["place"] / CONFIG) for name, note in notes.items()}
+    for name, config in configs.items():
+        if others := _differing(TextTrainingConfig.from_settings(config).as_json(), study.models[name].as_json()):
+            raise ValueError(
+                f"{folder / notes[name]['place']}, which {folder} has for {name!r}, was trained with other settings "
+                f"than the study {study.name!r} has ({', '.join(others)}). Train it anew, or give those settings."
+            )
     out.mkdir(parents=True, exist_ok=True)
     for name, note in notes.items():
-        config, metrics, manifest = (read_json(folder / note["place"] / file) for file in (CONFIG, METRICS, MANIFEST))
+        config = configs[name]
+        metrics, manifest = (read_json(folder / note["place"] / file) for file in (METRICS, MANIFEST))
         about = {key: note[key] for key in ("study", "number", "reasoner", "teacher") if key in note}
         looks_at = {"looks_at": trained[note["reasoner"]]} if note.get("reasoner") in trained else {}
         found = _rounded({"metrics": metrics, "manifest": manifest})
@@ -97,6 +106,10 @@ def _copy(place: Path, to: Path) -> bool:
         shutil.rmtree(to, ignore_errors=True)  # of a training that was killed
         made.rename(to)
     return True
+
+
+def _differing(found: dict[str, Any], planned: dict[str, Any]) -> list[str]:
+    return [name for name, value in planned.items() if found[name] != value]
 
 
 def _write(path: Path, values: Any) -> None:
