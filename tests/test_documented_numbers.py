@@ -9,7 +9,7 @@ import pytest
 
 from mechgap.faithfulness.sequence_result import read_result
 from mechgap.report.paper.transnar import transnar_table
-from mechgap.report.paper.transnar_results import WITHOUT_GAIN, Gain, Results, average
+from mechgap.report.paper.transnar_results import WITHOUT_GAIN, Gain, Results, above_constant, average, means
 
 ROOT = Path(__file__).parents[1]
 ALGORITHMS = ("bfs", "bellman_ford")
@@ -225,3 +225,30 @@ def test_what_came_out_of_the_study_of_transnar() -> None:
         assert names.split(";")[0] == "3 of 9: binary_search, insertion_sort, minimum"
     for n, words in ((10, "+{:.1f} points of CLRS score over its"), (14, "no sure gain at 14 (+{:.1f}, ")):
         assert words.format(results.gain(*plain, n).mean) in (ROOT / "README.md").read_text()
+
+
+def test_what_reasoners_of_all_thirty_algorithms_know() -> None:
+    results, page = Results(ROOT / "results"), (ROOT / "docs/transnar.md").read_text()
+    (said,) = re.findall(r"Two more learned all thirty.*?\. `mechgap", page, re.S)
+    rows = [results.reasoners[name]["asked"]["by_size"]["16"] for name in ("thirty", "thirty_gatv2")]
+    scores, floors = ([average(means([some], key)) for some in rows] for key in ("clrs", "floor"))
+    assert re.findall(r"\d+\.\d", said) == [f"{number:.1f}" for number in (*scores, floors[0])]
+    steps = [results.reasoners[name]["config"]["steps"] for name in ("thirty", "thirty_gatv2")]
+    assert re.findall(r"([\d ]+) steps", said) == [f" {step:,}".replace(",", " ") for step in steps]
+    surely = [len(above_constant(*(means([some], key) for key in ("clrs", "floor", "error")))[0]) for some in rows]
+    assert "surely\nabove these they are on {} and {} algorithms".format(*surely) in said
+
+
+def test_two_askings_of_one_reasoner_differ_by_little() -> None:
+    """The page says by how much."""
+    results = Results(ROOT / "results")
+    again, apart, single = results.reasoners["trained"]["asked"]["by_size"], [], []
+    for n, rows in again.items():
+        mine, theirs = means([rows], "clrs"), results.beside("transnar", int(n), "reasoner")
+        apart.append(abs(average(mine) - average(theirs)))
+        single += [abs(mine[name] - theirs[name]) for name in theirs]
+    assert (
+        "its means differ by up to 0.1, and single algorithms by up to 0.5,"
+        in transnar_table("transnar-reasoners", ROOT / "results").item.about
+    )
+    assert (f"{max(apart):.1f}", f"{max(single):.1f}") == ("0.1", "0.5")
