@@ -131,6 +131,7 @@ def test_the_table_of_the_theory_is_as_recorded() -> None:
     assert found == {name: (of["rules"], of["kept"], printed[name]) for name, of in RECORDED.items()}
     assert {name: count for name, count in printed.items() if count} == {
         "parity_sequential_relative": 7,
+        "parity_sequential_absolute": 7,
         "parity_sum_mod_2": 31,
     }
 

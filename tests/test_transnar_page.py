@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from looking_models import CONFIG, looking, plain
 from mechgap.algorithms import text
 from mechgap.cli import app
-from mechgap.faithfulness.looking import Looked, _memory, hits, look, right_tokens
+from mechgap.faithfulness.looking import Looked, hits, look, right_tokens
 from mechgap.report import transnar_page
 from mechgap.report.transnar_page import looking_model, page_data, render
 from mechgap.training.transnar import TextModels
@@ -51,7 +51,8 @@ def test_rows_are_those_of_the_places_that_decide(result: TextModels, looked: Lo
     """Held against a plain forward pass over the question and the answer, whose logits also choose the tokens."""
     example = text.Example(BFS, RIGHT, "bfs", 4)
     model, asked = result.models[0], [text.BOS, *text.encode(BFS)]
-    memory = _memory(result.reasoners[0], questions_asked(result.reasoners[0], [text.parse(BFS)]), None)
+    reasoner = result.reasoners[0]
+    memory = eqx.filter_jit(reasoner.memory)(questions_asked(reasoner, [text.parse(BFS)]), None)
     at = positions_to_answer(CONFIG, [example], sum(room_for(example, CONFIG.context)), seed=0)[0]
     ids = jnp.array([*asked, *looked.ids[:-1]], jnp.int32)
     alone = type(memory)(*(x[0] for x in memory))
