@@ -1,6 +1,7 @@
 """TransNAR beside the paper's claims: verdicts are computed from numbers, and nothing is said that was not measured."""
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -278,51 +279,46 @@ def test_models_that_were_asked_other_questions_are_not_compared(tmp_path: Path)
     assert said == "not comparable: they were trained or asked with different questions to answer"
 
 
-@pytest.mark.parametrize("changes", [{"evaluation.count": 9}, {"evaluation.sizes": 5}, {"steps": 9_000}])
-def test_what_is_kept_is_of_the_settings_that_are_asked_for(
-    changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise it is trained, or asked, anew."""
-    ran: list[str] = []
-    monkeypatch.setattr(transnar, "bring_reasoners", lambda *given: [])
-    monkeypatch.setattr(transnar, "run_study", lambda study, *given, **more: ran.append(study.name))
-    monkeypatch.setattr(transnar, "write_summary", lambda *given: [])
-    for name in NEEDED["claims"]:
-        write(tmp_path, name, 0.4)
-        asked_at(tmp_path, name, **STUDY.evaluation.as_json())
-    said: list[str] = []
-    run = partial(run_transnar_item, "transnar-claims", "full", tmp_path, runs=tmp_path / "runs", say=said.append)
-    run()
-    assert (said, ran) == (["transnar-claims: finished before"], [])
-    run(changes=changes)
-    assert ran == ["h200"]
-
-
-def test_a_larger_run_is_kept(tmp_path: Path) -> None:
-    """Full beats quick, also where quick runs are told to go to the same folder."""
-    said: list[str] = []
-    for name in NEEDED["claims"]:
-        write(tmp_path, name, 0.4)
-    run_transnar_item("transnar-claims", "quick", tmp_path, runs=tmp_path / "runs", say=said.append)
-    assert said == [f"transnar-claims: {tmp_path} holds a larger run of transformer, transnar, which is kept"]
-
-
-def test_scores_at_other_positions_are_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Runs an item whose models are kept as planned, but trains nothing; gives what was said, or the study to run."""
     said: list[str] = []
     monkeypatch.setattr(transnar, "bring_reasoners", lambda *given: [])
     monkeypatch.setattr(transnar, "run_study", lambda study, *given, **more: said.append(study.name))
     monkeypatch.setattr(transnar, "write_summary", lambda *given: [])
     for name in NEEDED["claims"]:
         write(tmp_path, name, 0.4)
-        asked_at(tmp_path, name, **STUDY.evaluation.as_json() | {"together": 3})
-    run = partial(run_transnar_item, "transnar-claims", "full", tmp_path, runs=tmp_path / "runs", say=said.append)
-    run()
+        asked_at(tmp_path, name, **STUDY.evaluation.as_json() | {"together": 3})  # which changes nothing
+
+    def run(preset: str = "full", **changes: Any) -> list[str]:
+        said.clear()
+        given: dict[str, Any] = {"runs": tmp_path / "runs", "changes": changes, "say": said.append}
+        run_transnar_item("transnar-claims", preset, tmp_path, **given)
+        return said
+
+    return run
+
+
+@pytest.mark.parametrize("changes", [{"evaluation.count": 9}, {"evaluation.sizes": 5}, {"steps": 9_000}])
+def test_what_is_kept_is_of_the_settings_that_are_asked_for(
+    changes: dict[str, Any], kept: Callable[..., list[str]]
+) -> None:
+    """Otherwise it is trained, or asked, anew."""
+    assert kept() == ["transnar-claims: finished before"]
+    assert kept(**changes) == ["h200"]
+
+
+def test_a_larger_run_is_kept(tmp_path: Path, kept: Callable[..., list[str]]) -> None:
+    """Full beats quick, also where quick runs are told to go to the same folder."""
+    assert kept("quick") == [f"transnar-claims: {tmp_path} holds a larger run of transformer, transnar, which is kept"]
+
+
+def test_scores_at_other_positions_are_asked_for_again(tmp_path: Path, kept: Callable[..., list[str]]) -> None:
     path = tmp_path / "transnar" / "transnar.json"
     about = json.loads(path.read_text())
     about["metrics"]["scores"].pop("positions")
     path.write_text(json.dumps(about))
-    run()
-    assert said == ["transnar-claims: finished before", "h200"]
+    assert kept() == ["h200"]
 
 
 def test_models_of_other_settings_are_not_summed_up(tmp_path: Path) -> None:
