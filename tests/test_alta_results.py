@@ -234,6 +234,25 @@ def test_claims_are_judged_by_their_rules(network: str, tmp_path: Path, monkeypa
         assert found["One answer for all"].ours == "from 40 ones on", "of one number of ones there is one answer"
 
 
+def test_numbers_of_ones_that_are_all_wrong_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One number of ones can be all that is wrong; nothing is said where texts with one number are answered unlike."""
+    wrong, named = {3, 36, 37, 38, 39, 40}, "differs: all texts with {} ones are wrong, and none with others"
+    several = "differs: all texts with {} of 20 numbers of ones are right, and none with others"
+
+    def verdicts(answer: Any) -> list[str]:
+        write_answers(tmp_path, "relative_40", answer, monkeypatch)
+        lines = {line.label: line.verdict for line in alta_table("alta-table3", tmp_path).lines}
+        return [lines[f"40 layers, relative, {slice_}"] for slice_ in ("length <= 20", "ones > 20")]
+
+    answers = lambda text: (text.count("1") + (text.count("1") in wrong)) % 2  # noqa: E731
+    assert verdicts(answers) == [named.format(3), several.format(15)]
+    wrong = {3, 5, 21}
+    assert verdicts(answers) == [named.format("3, 5"), named.format(21)]
+    one = sequence_studies("full")["relative_40"].task.tests["length <= 20"][-1]
+    mixed = verdicts(lambda text: (answers(text) + (text == one and text.count("1") not in wrong)) % 2)
+    assert mixed == ["differs: no reason found yet", named.format(21)]
+
+
 def a_little(text: str) -> int:
     """Right on 54 % of longer texts: within 5 points of chance, and still more than any one answer is."""
     return (text.count("1") + (len(text) > 20 and int(text, 2) % 50 >= 27)) % 2

@@ -3,6 +3,7 @@
 import json
 import re
 import statistics
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,55 @@ def test_heads_of_transformers_that_learned_parity() -> None:
         pairs = zip(nearest, before, strict=True)
         cells = [f"{head['distance']:.2f} ({untrained}, {head['uniform']:.2f})" for head, untrained in pairs]
         assert shown[network] == [*cells, f"{measured['texts']} texts" if measured["version"] > 1 else "the old way"]
+
+
+def test_in_which_transformers_a_head_comes_nearer_to_a_programs() -> None:
+    """From the answering place: every number beside a name, and nearer in those alone that the page names."""
+    page = (ROOT / "docs/learnability.md").read_text()
+    (said,) = re.findall(r"What do Transformers do that learned parity.*?one network each\)", page, re.S)
+    to_sum, to_left = said.split("By more than 0.01")
+    results = [read_result(path) for path in sorted((ROOT / "results/alta").glob("*[0-9e]_[48]*"))]
+    new = {result.folder.name: result.gaps["0"] for result in results if result.measured["version"] > 1}
+    assert len(new) == 5
+    places = {name: gap["parity_sum_mod_2"]["heads"][0]["answering"] for name, gap in new.items()}
+    nearer = {name for name, head in places.items() if head["distance"] < head["untrained"] - 0.03}
+    assert nearer == {"relative_40_shared"} == set(re.findall(r"fifth, `(\w+)`", to_sum))
+    for name, head in places.items():
+        both = (f"{head['distance']:.2f}", f"{head['untrained']:.2f}")
+        expected = "from the answering place {}, and {} before." if name in nearer else r"`" + name + r"`[^;)]* {}"
+        assert re.search(expected.format(*both) if name in nearer else expected.format(both[0]), to_sum), name
+    left = {
+        name: min(
+            (head["answering"] for head in gap["parity_sequential_relative"]["heads"]), key=itemgetter("distance")
+        )
+        for name, gap in new.items()
+    }
+    nearer = {name for name, head in left.items() if head["distance"] < head["untrained"] - 0.01}
+    assert nearer == {"absolute_8", "absolute_40_shared"} == set(re.findall(r"`(\w+)`", to_left.split("alone")[0]))
+    for name in ("absolute_8", "absolute_40_shared", "absolute_40", "relative_40", "relative_40_shared"):
+        assert f"{left[name]['distance']:.2f}" in to_left, name
+
+
+def test_what_trace_supervision_of_sum_and_modulo_comes_to() -> None:
+    page, found = (
+        (ROOT / "docs/learnability.md").read_text(),
+        read_result(ROOT / "results/alta/parity_sum_mod_2_traced"),
+    )
+    (metrics,) = found.metrics
+    (said,) = re.findall(r"\*\*(\S+) % of texts of up to\n20 bits are right, (\S+) % of longer ones and (\S+) %", page)
+    slices = ("length <= 20", "length > 20", "ones > 20")
+    assert said == tuple(f"{100 * metrics[name]:.1f}" for name in slices)
+    curve = {ones: shares[0] for ones, shares in found.curves["right by ones"].items()}
+    assert {ones for ones, share in curve.items() if share == 0} == {3, *range(23, 40, 2)}
+    assert set(curve.values()) == {0.0, 1.0}
+    assert f"{100 * metrics['vectors right']:.1f} % of its vectors are right" in page
+    others = [metrics[f"sharpness {sharpness}, length <= 20"] for sharpness in ("1", "0.25", "0.0625", "0.015625")]
+    expected = "has {:.1f} % of texts of up to 20 bits right beside heads as compiled, {:.1f}, {:.1f} and {:.1f} % with"
+    assert expected.format(*(100 * share for share in others)) in page
+    assert (
+        "({:.1f} / {:.1f} / {:.1f} %)".format(*(100 * metrics[name] for name in slices))
+        in (ROOT / "CHANGELOG.md").read_text()
+    )
 
 
 def test_scores_of_the_demonstrations_models() -> None:
