@@ -161,7 +161,7 @@ def _run(jobs: list[Job], place: Path, workers: int, deadline: float, keeper: Ke
         state = {job.name: [job.state, round(job.began), round(job.seconds)] for job in jobs}
         (place / "state.json").write_text(json.dumps({"seconds": round(now), "jobs": state}) + "\n")
         keeper.keep()
-        time.sleep(1)
+        time.sleep(0.2)
 
 
 def start_service(place: Path) -> bool:

@@ -27,8 +27,14 @@ def write_gap(folder: Path, networks: int = 1) -> None:
     write_json(folder / "gap.json", gap(networks))
 
 
-def write_result(folder: Path, name: str, shares: list[tuple[float, ...]], ended: str = "all steps") -> None:
-    """A whole result of a study with the paper's settings: of every network the shares of right answers."""
+def write_result(
+    folder: Path, name: str, shares: list[tuple[float, ...]], ended: str = "all steps", **said: Any
+) -> None:
+    """A whole result of a study with the paper's settings: of every network the shares of right answers.
+
+    Args:
+        said: what else its manifest says.
+    """
     study = sequence_studies("full", {"enough": 1.0} if ended == "enough" else {})[name]
     (folder / "alta" / name).mkdir(parents=True)
     slices = ("test",) if study.kind == "scan" else study.task.tests
@@ -36,7 +42,7 @@ def write_result(folder: Path, name: str, shares: list[tuple[float, ...]], ended
     write_json(folder / "alta" / name / "metrics.json", rows)
     write_json(folder / "alta" / name / "config.json", asdict(study))
     steps = study.recipe.steps if ended == "all steps" else 7
-    manifest = {"date": "2026-01-02", "steps": steps, "ended": ended, "tests": PARITY_TESTS}
+    manifest = {"date": "2026-01-02", "steps": steps, "ended": ended, "tests": PARITY_TESTS, **said}
     write_json(folder / "alta" / name / "manifest.json", manifest)
     if study.kind == "scan":
         return

@@ -16,7 +16,8 @@ from mechgap.faithfulness.minimal_programs import Generalisation
 from mechgap.faithfulness.sequence_presets import sequence_studies
 from mechgap.faithfulness.sequence_result import read_result
 from mechgap.faithfulness.sequence_study import run_missing, run_sequence_study, why_kept
-from mechgap.report.alta_shares import share_interval, texts_in
+from mechgap.faithfulness.sequence_texts import texts_in
+from mechgap.report.alta_shares import share_interval
 from mechgap.report.paper import alta
 from mechgap.report.paper.alta import alta_table
 from mechgap.report.paper.document import document
@@ -37,6 +38,11 @@ DAMAGE: dict[str, tuple[str, Any, str]] = {
     "settings in a list": ("config.json", [], "config.json: no settings"),
     "an unknown setting": ("config.json", {"depth": 3}, "config.json: there is no setting 'depth'"),
     "no date": ("manifest.json", {}, "manifest.json: no date"),
+    "half a text": (
+        "manifest.json",
+        {"date": "", "steps": 1, "texts": {"test": 0.5}},
+        "manifest.json: texts are counted by whole",
+    ),
     "a list of nothing": ("manifest.json", [], "manifest.json: no date"),
     "no networks": ("metrics.json", [], "metrics.json: no networks"),
     "networks in a table": ("metrics.json", {}, "metrics.json: no networks"),
@@ -150,7 +156,7 @@ def test_shares_are_of_whole_texts() -> None:
     """Texts are counted from the settings of a result; what was right of them is a whole number, so that they fit."""
     for folder in sorted(path for path in (RESULTS / "alta").iterdir() if path.is_dir()):
         result = read_result(folder)
-        for name, count in texts_in(result.study, result.manifest).items():
+        for name, count in texts_in(result).items():
             for share in (seed[name] for seed in result.metrics if name in seed):
                 assert share * count == pytest.approx(round(share * count), abs=1e-6), (folder.name, name)
 
@@ -170,6 +176,16 @@ def test_shares_say_how_sure_they_are(tmp_path: Path) -> None:
     assert {line.texts for line in found.lines if line.ours} == {"3920"}  # of the 20 910 commands
     assert "11.0 (10.1 to 12.0 of 3920)" in found.details[0].rows[1]
     assert "| texts |" in document(tmp_path)
+
+
+def test_a_result_says_how_many_texts_it_was_tested_on(tmp_path: Path) -> None:
+    """It is believed; those of before are counted again."""
+    write_result(tmp_path, "scan_6", [(0.5,)])
+    assert texts_in(read_result(tmp_path / "alta/scan_6")) == {"test": 3920}
+    write_result(tmp_path, "scan_2", [(0.5,)], texts={"test": 100})
+    assert texts_in(read_result(tmp_path / "alta/scan_2")) == {"test": 100}
+    shown = {line.label: line for line in alta_table("alta-table5", tmp_path).lines if line.ours}
+    assert [line.texts for line in shown.values()] == ["100", "3920"]
 
 
 def test_what_is_not_here_cannot_be_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -419,7 +419,9 @@ def test_validation_samples_are_not_trained_on() -> None:
 
 
 @pytest.mark.parametrize("hint_mode", ["none", "encoded_decoded"])
-@pytest.mark.parametrize("processor", ["gat", "gatv2", "pgn", "triplet_gmpnn"])
+@pytest.mark.parametrize(
+    "processor", ["gatv2", "triplet_gmpnn", *(pytest.param(other, marks=pytest.mark.slow) for other in ("gat", "pgn"))]
+)
 def test_no_message_between_two_nodes_is_kept_for_a_gradient(hint_mode: str, processor: str) -> None:
     """Of a step is kept what it hands to the next, and where it decodes no hints, what nodes compute in it."""
     config = config_of("bfs", algorithms_per_step=1, sizes=16, processor=processor, hint_mode=hint_mode)

@@ -466,6 +466,7 @@ count = 3
 """
 
 
+@pytest.mark.slow
 def test_reasoners_are_trained_and_asked_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where `transnar train` finds them. What they answer is kept, and asked again where other questions are."""
     (tmp_path / "two.toml").write_text(TWO_REASONERS)

@@ -115,12 +115,13 @@ def _study(content: Any) -> SequenceStudy:
 
 
 def _manifest(content: Any) -> dict[str, Any]:
-    kinds = {"date": str, "steps": int, "ended": str, "tests": int, "times": dict, "device": dict}
+    kinds = {"date": str, "steps": int, "ended": str, "tests": int, "times": dict, "device": dict, "texts": dict}
     for name in ("date", "steps"):
         check(name in content, f"no {name}")
     for name, kind in kinds.items():
         check(isinstance(content.get(name, kind()), kind), f"{name} is {content.get(name)!r}")
     check(all(map(_is_number, content.get("times", {}).values())), "times are numbers")
+    check(all(type(count) is int for count in content.get("texts", {}).values()), "texts are counted by whole numbers")
     return dict(content)
 
 

@@ -1,9 +1,9 @@
 """One training of ALTA's section on learnability: train, test on longer inputs, measure, keep as one small folder.
 
 config.json     all settings
-manifest.json   versions, device, date, times, steps, and whether these were all, fewer were enough, or time was up; of
-                parity also which test set it was, see `PARITY_TESTS`; and the seeds of networks that diverged, which
-                are nowhere else
+manifest.json   versions, device, date, times, steps, and whether these were all, fewer were enough, or time was up; how
+                many texts every slice of the test set has, and of parity which test set it was, see `PARITY_TESTS`; and
+                the seeds of networks that diverged, which are nowhere else
 metrics.json    per seed: the share of right answers on every slice of the test set; of parity also on longer texts with
                 no more ones than those of training; of MLPs that learned from traces also the share of right vectors,
                 and where heads are not as sharp as compiled ones, what is right with heads of other sharpness
@@ -48,6 +48,7 @@ from mechgap.faithfulness.sequence_result import (
     seen_ones,
     with_heads,
 )
+from mechgap.faithfulness.sequence_texts import count_texts
 from mechgap.faithfulness.sequences import VERSION, measure_gap
 from mechgap.networks.transformer import Transformer
 from mechgap.programs import program as look_up
@@ -101,6 +102,7 @@ def run_sequence_study(
         "steps": trained.steps,
         "ended": trained.ended,
         **({} if study.kind == "scan" else {"tests": PARITY_TESTS}),
+        "texts": {name: count for name, count in count_texts(study).items() if name in metrics[0]},
         **({"diverged": diverged} if (diverged := _missing(study, metrics)) else {}),
         "times": {"train_s": round(trained.seconds, 1), "all_s": round(whole, 1)},
     }

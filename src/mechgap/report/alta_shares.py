@@ -1,16 +1,13 @@
 """Shares of right answers on sequences: over how many texts, and how sure that makes them."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from mechgap.faithfulness.correlation import LEVEL, mean_interval
-from mechgap.faithfulness.sequence_presets import SequenceStudy
-from mechgap.faithfulness.sequence_result import SHARPNESSES, seen_ones, with_heads
-from mechgap.programs.tasks import PARITY_TESTS, parity_task, published_file, scan_task
+from mechgap.programs.tasks import PARITY_TESTS
 
 OVER_TEXTS, OVER_NETWORKS = "over texts, of one network", "over networks"
 
@@ -45,29 +42,3 @@ def interval(shares: Sequence[float], count: int | None) -> str:
 def tested_on(name: str, about: Mapping[str, Any]) -> str:
     """What to say beside a number of a slice: that longer texts were drawn otherwise before, see `PARITY_TESTS`."""
     return " (old slice)" if name.startswith("length >") and about.get("tests", 1) < PARITY_TESTS else ""
-
-
-def texts_in(study: SequenceStudy, manifest: Mapping[str, Any]) -> Mapping[str, int]:
-    """Slice of the test set -> how many texts it has; nothing where a published split is not here."""
-    if study.split is not None:
-        return _commands(study.split)
-    return _bits(study.train_length, study.each, manifest.get("tests", 1))
-
-
-@cache
-def _commands(split: str) -> Mapping[str, int]:
-    file = published_file(split)
-    if file is not None and not file.exists():
-        return {}
-    return {"test": len(next(iter(scan_task(split).tests.values())))}
-
-
-@cache
-def _bits(longest: int, each: int, tests: int) -> Mapping[str, int]:
-    slices = parity_task(longest, 2 * longest, each=each).tests
-    sizes = {name: len(texts) for name, texts in slices.items()}
-    sizes |= {with_heads(sharpness, longest): sizes[f"length <= {longest}"] for sharpness in SHARPNESSES}
-    longer = f"length > {longest}"
-    if tests < PARITY_TESTS:  # they were what is left of a test set of `each` texts for every number of ones
-        return sizes | {longer: each * (2 * longest + 1) - sizes[f"length <= {longest}"]}
-    return sizes | {seen_ones(longest): sum(text.count("1") <= longest for text in slices[longer])}

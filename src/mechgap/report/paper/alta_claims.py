@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from mechgap.faithfulness.sequence_result import Curve, SequenceResult, seen_ones
+from mechgap.faithfulness.sequence_texts import texts_in
 from mechgap.programs.tasks import PARITY_TESTS, parity_task
-from mechgap.report.alta_shares import bounds, interval, percent, tested_on, texts_in
+from mechgap.report.alta_shares import bounds, interval, percent, tested_on
 from mechgap.report.paper.alta_rows import DRAWN_OTHERWISE, departures, is_comparable, judged, planned_studies
 from mechgap.report.paper.verdicts import NEVER, SHOWN, SMALL, Line
 
@@ -74,7 +75,7 @@ def _longer(result: SequenceResult) -> Found:
     name, task = f"length > {result.study.train_length}", result.study.task
     if tested_on(name, result.manifest):
         return replace(_slice(result, name), why_not=DRAWN_OTHERWISE)
-    low, _ = bounds(_shares(result, name), texts_in(result.study, result.manifest)[name]) or (0.0, 1.0)
+    low, _ = bounds(_shares(result, name), texts_in(result)[name]) or (0.0, 1.0)
     return replace(_slice(result, name), holds=low > _one_answer(task.tests[name]))
 
 
@@ -207,7 +208,7 @@ def _longer_seen(result: SequenceResult) -> tuple[list[float], int] | None:
     if result.manifest.get("tests", 1) < PARITY_TESTS:
         return None
     if name in result.metrics[0]:
-        return _shares(result, name), texts_in(study, result.manifest)[name]
+        return _shares(result, name), texts_in(result)[name]
     longest, texts = study.train_length, _texts(study.train_length, study.each)
     by_ones, by_length = (Counter(map(of, texts)) for of in (lambda text: text.count("1"), len))
     count = sum(n for ones, n in by_ones.items() if ones <= longest) - sum(
@@ -231,7 +232,7 @@ def _texts(longest: int, each: int) -> tuple[str, ...]:
 
 
 def _slice(result: SequenceResult, name: str) -> Found:
-    shares, count = _shares(result, name), texts_in(result.study, result.manifest)[name]
+    shares, count = _shares(result, name), texts_in(result)[name]
     return Found(percent(shares) + tested_on(name, result.manifest), None, interval(shares, count), str(count))
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from mechgap.faithfulness.sequence_presets import SequenceStudy, sequence_studies
 from mechgap.faithfulness.sequence_result import SHARPNESSES, VECTORS, SequenceResult, seen_ones, with_heads
+from mechgap.faithfulness.sequence_texts import texts_in
 from mechgap.networks.transformer import EACH
 from mechgap.programs.tasks import published_file
-from mechgap.report.alta_shares import interval, percent, tested_on, texts_in
+from mechgap.report.alta_shares import interval, percent, tested_on
 from mechgap.report.paper.verdicts import DIFFERS, NEVER, NO_REASON, REPRODUCED, SHOWN, SMALL, Line
 from mechgap.training.many import ENOUGH
 
@@ -73,7 +74,7 @@ def _line(label: str, name: str, result: SequenceResult) -> Line:
     """Ours on a slice, without what the paper says."""
     if name not in result.metrics[0]:
         return Line(f"{label}, {name}")
-    shares, count = [seed[name] for seed in result.metrics], texts_in(result.study, result.manifest).get(name)
+    shares, count = [seed[name] for seed in result.metrics], texts_in(result).get(name)
     ours = percent(shares) + tested_on(name, result.manifest)
     said = (interval(shares, count), str(len(shares)))
     return Line(f"{label}, {name}", "", ours, *said, texts="" if count is None else str(count))
