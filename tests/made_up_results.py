@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mechgap.report.paper.transnar import transnar_table
-from mechgap.training.transnar.study import read_study
+from mechgap.training.transnar.presets import read_study
 
 STUDY = read_study("h200")
 FLOOR = 0.3

@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from mechgap.cli import app
 from mechgap.faithfulness.sequence_presets import sequence_studies
-from mechgap.training.transnar.study import read_study
+from mechgap.training.transnar.presets import read_study
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 

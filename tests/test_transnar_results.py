@@ -16,7 +16,7 @@ from mechgap.report.paper.document import document
 from mechgap.report.paper.transnar import run_transnar_item, transnar_items, transnar_table
 from mechgap.report.paper.transnar_results import NEEDED, Gain, Results, merged
 from mechgap.training.transnar import TextTrainingConfig
-from mechgap.training.transnar.study import read_study
+from mechgap.training.transnar.presets import read_study
 from mechgap.training.transnar.summary import bring_reasoners, read_reasoners, read_summary, write_summary
 
 ROOT = Path(__file__).parents[1]

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import equinox as eqx
@@ -42,9 +43,11 @@ from mechgap.training.transnar.evaluation import (
 )
 from mechgap.training.transnar.exam import exam_file, exam_for, growing_exam, tokens_of
 from mechgap.training.transnar.loop import Pair, initial_model, loss_of, memory_of, train_text_models, with_states
-from mechgap.training.transnar.reasoner import questions_asked, stand_in
+from mechgap.training.transnar.presets import read_study
+from mechgap.training.transnar.reasoner import questions_asked
 from mechgap.training.transnar.result import HALF, load_reasoner, save_reasoner
-from mechgap.training.transnar.study import load_study, notes_of, read_study, run_study, save_study
+from mechgap.training.transnar.shared_reasoner import stand_in
+from mechgap.training.transnar.study import load_study, notes_of, run_study, save_study
 from mechgap.training.weights import named
 from small_text_models import CONFIG, PLAIN, SMALL, made_reasoner
 
@@ -201,8 +204,18 @@ def test_states_that_learn_or_are_too_many_are_not_kept(
 ) -> None:
     corpus = corpus_of(CONFIG, groups, reasoner)
     assert with_states(replace(CONFIG, train_reasoner="all"), corpus, reasoner).kept is None
+    assert with_states(CONFIG, corpus, reasoner).kept is not None
     monkeypatch.setattr(loop, "KEPT_BYTES", 1)
     assert with_states(CONFIG, corpus, reasoner).kept is None
+
+
+@pytest.mark.parametrize(
+    ("memory", "room"), [(None, 16), ({}, 16), ({"bytes_limit": 2**33}, 2), ({"bytes_limit": 2**37}, 16)]
+)
+def test_states_are_kept_in_a_quarter_of_the_device(memory: Any, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """16 GiB at most, and of a device of 8 GiB 2."""
+    monkeypatch.setattr(jax, "local_devices", lambda: [SimpleNamespace(memory_stats=lambda: memory)])
+    assert loop.room_for_states() == room * 2**30
 
 
 # Algorithms that a reasoner never saw

@@ -53,8 +53,10 @@ from mechgap.training.transnar.data import (
 from mechgap.training.transnar.evaluation import CONTROLS, answers, evaluate, reasoner_answers, written
 from mechgap.training.transnar.exam import score_by_size
 from mechgap.training.transnar.loop import Pair, initial_model, learns, loss_of
-from mechgap.training.transnar.reasoner import Asked, layer_steps, questions_asked, shuffled, standing_order
-from mechgap.training.transnar.study import ASKED, PRESETS, ask_reasoner, load_study, places_of, read_study
+from mechgap.training.transnar.presets import PRESETS, read_study
+from mechgap.training.transnar.reasoner import Asked, layer_steps, questions_asked, shuffled
+from mechgap.training.transnar.shared_reasoner import standing_order
+from mechgap.training.transnar.study import ASKED, ask_reasoner, load_study, places_of
 from mechgap.training.transnar.summary import read_reasoners, write_summary
 from mechgap.training.weights import named
 from small_text_models import CONFIG, PLAIN, SMALL, made_reasoner

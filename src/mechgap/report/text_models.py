@@ -25,16 +25,14 @@ from mechgap.training.transnar import CompiledReasoner, EvaluationConfig, Shared
 from mechgap.training.transnar.config import SHUFFLED
 from mechgap.training.transnar.evaluation import AS_TRAINED, CONTROLS, answers, reasoner_answers
 from mechgap.training.transnar.exam import Scores, exam_file, exam_for, score_by_size
+from mechgap.training.transnar.presets import COMPILED, TRAINED, read_study
 from mechgap.training.transnar.result import HALF
 from mechgap.training.transnar.study import (
-    COMPILED,
     SCORES,
-    TRAINED,
     ask_reasoner,
     asked_besides,
     load_study,
     places_of,
-    read_study,
     run_study,
     save_study,
 )

@@ -20,7 +20,8 @@ from mechgap.report.paper.verdicts import NEVER, SMALL, Found, Line
 from mechgap.training.config import parse_toml
 from mechgap.training.transnar import TextTrainingConfig
 from mechgap.training.transnar.evaluation import asked_so
-from mechgap.training.transnar.study import GROWING, SCORES, Study, ask_reasoner, read_study, run_study
+from mechgap.training.transnar.presets import Study, read_study
+from mechgap.training.transnar.study import GROWING, SCORES, ask_reasoner, run_study
 from mechgap.training.transnar.summary import ASKED_ALONE, bring_reasoners, write_summary
 
 PREFIX = "transnar-"

@@ -12,8 +12,9 @@ from scipy import stats
 from mechgap.report.paper.verdicts import PERCENT
 from mechgap.training.checkpoint import read_json
 from mechgap.training.transnar.evaluation import AS_TRAINED, POSITIONS
+from mechgap.training.transnar.presets import COMPILED, Study, read_study
 from mechgap.training.transnar.result import CONFIG, METRICS
-from mechgap.training.transnar.study import COMPILED, STUDY, Study, notes_of, read_study
+from mechgap.training.transnar.study import STUDY, notes_of
 from mechgap.training.transnar.summary import read_reasoners, read_summary
 
 FOLDER, DEMONSTRATION = "transnar", "transnar-demo"

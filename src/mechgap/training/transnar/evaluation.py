@@ -22,14 +22,9 @@ from mechgap.networks.transnar import TransNAR
 from mechgap.trace import Variable
 from mechgap.training.transnar.config import SHUFFLED, EvaluationConfig, TextTrainingConfig
 from mechgap.training.transnar.exam import Exam, Scores, exam_for, growing_exam, scored, tokens_of
-from mechgap.training.transnar.reasoner import (
-    PAIRS_AT_ONCE,
-    Reasoner,
-    SharedReasoner,
-    question_states,
-    questions_asked,
-)
+from mechgap.training.transnar.reasoner import PAIRS_AT_ONCE, Reasoner, question_states, questions_asked
 from mechgap.training.transnar.result import TextModels
+from mechgap.training.transnar.shared_reasoner import SharedReasoner
 
 # Few lengths: every pair of them is a program to compile, and decoding ends where all answers have.
 ROOMS = (128, 256, 512, 1024, 2048)

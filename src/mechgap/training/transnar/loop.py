@@ -35,15 +35,16 @@ from mechgap.training.transnar.data import (
     draw_groups,
     in_batches,
 )
-from mechgap.training.transnar.reasoner import Asked, Reasoner, SharedReasoner, part_states, shuffled
+from mechgap.training.transnar.reasoner import Asked, Reasoner, part_states, shuffled
 from mechgap.training.transnar.result import TAUGHT, TextModels, finished, load_text_models, save_text_models
+from mechgap.training.transnar.shared_reasoner import SharedReasoner
 from mechgap.training.weights import digest as weights_digest
 
 FORMAT, FILE = "mechgap.text_model.state/1", "state-{seed}.safetensors"
 CHECKPOINT_SECONDS = 60.0
 CHUNK = 20  # steps between two looks at the clock and at the losses, for which the device is waited for
 MOST_VALIDATED = 64  # batches
-KEPT_BYTES = 16 * 2**30  # the most that the states of a reasoner may take on the device
+KEPT_BYTES, KEPT_SHARE = 16 * 2**30, 1 / 4  # the most that the states of a reasoner may take on the device
 FINGERPRINT = 16  # digits of a hash of weights
 
 
@@ -260,11 +261,17 @@ def with_states(config: TextTrainingConfig, corpus: Corpus, reasoner: Reasoner) 
     """
     nodes, count = corpus.nodes, sum(len(group.ids) for group in corpus.groups)
     numbers = (config.states or 1) * (nodes * reasoner.widths[0] + nodes**2 * reasoner.widths[1])
-    if config.train_reasoner != "none" or 4 * numbers * count > KEPT_BYTES:
+    if config.train_reasoner != "none" or 4 * numbers * count > room_for_states():
         return corpus
     found = [states for part in corpus.parts for states in part_states(reasoner, part, nodes, config.states)]
     # Put together on the host: the device never holds them twice.
     return replace(corpus, kept=jax.tree.map(lambda *some: jnp.asarray(np.concatenate(some)), *found))
+
+
+def room_for_states() -> float:
+    """How many bytes of the device the states of a reasoner may take; a CPU does not say how much memory it has."""
+    memory = jax.local_devices()[0].memory_stats() or {}
+    return min(KEPT_BYTES, KEPT_SHARE * memory.get("bytes_limit", float("inf")))
 
 
 def mean_where(x: Float[Array, "*shape"], where: Bool[Array, "*shape"]) -> Float[Array, ""]:

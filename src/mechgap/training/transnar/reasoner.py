@@ -1,32 +1,24 @@
 """The reasoner that a text model looks at: from questions to the states of a graph network, padded to one size.
 
-Two kinds. A *shared* reasoner is one trained network for many algorithms (`mechgap.training.multi_task`), fed no hints,
-which runs the same number of steps whatever is asked. A *compiled* one has, for each algorithm, the exact network that
-a program was compiled into; it feeds its own hints back and is told how long an execution is, as in the benchmark.
+Two kinds: `shared_reasoner` and `compiled_reasoner`. Here is what they have in common, and how they are asked.
 """
 
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Int
 
-from mechgap.algorithms import algorithm
 from mechgap.algorithms.inputs import nearest
 from mechgap.algorithms.text import Question
-from mechgap.networks import Prediction
-from mechgap.networks.clrs_net import STATES, ClrsNet, States
+from mechgap.networks.clrs_net import States
 from mechgap.networks.cross_attention import Memory
-from mechgap.networks.slots import SharedNet, Slots
-from mechgap.trace import Kind, Stage, Values, Variable
-from mechgap.training.multi_task import MultiTask, load_multi_task
+from mechgap.networks.slots import Slots
+from mechgap.trace import Kind, Stage, Values
 
 GRADIENTS = ("none", "last", "all")  # how far the text model's loss reaches into a reasoner
 QUESTIONS_AT_ONCE, PAIRS_AT_ONCE = 256, 2**19  # that are thought about together: fewer, where graphs are large
@@ -149,235 +141,6 @@ class Reasoner(eqx.Module):
         return True
 
 
-class SharedReasoner(Reasoner):
-    """One trained network for many algorithms.
-
-    Attributes:
-        net: its weights.
-        frames: T; it runs T - 1 steps.
-        stand_ins: (an algorithm that it never saw, as which other one it thinks about it).
-    """
-
-    net: SharedNet
-    frames: int = eqx.field(static=True)
-    stand_ins: tuple[tuple[str, str], ...] = eqx.field(static=True, default=())
-
-    def __check_init__(self) -> None:
-        if self.net.networks.config.encode_hints:
-            raise ValueError(
-                "A reasoner must not need hints, since text gives none; got a network with hint_mode = "
-                "'encoded_decoded'. Train one with hint_mode='none' and frames=33."
-            )
-
-    @classmethod
-    def of(cls, trained: MultiTask | str | Path, seed: int = 0) -> "SharedReasoner":
-        """The network of one seed of a training, or of its folder."""
-        result = trained if isinstance(trained, MultiTask) else load_multi_task(trained)
-        return cls(net=result.member(seed), frames=int(result.manifest["frames"]))
-
-    def with_stand_ins(self, names: Sequence[str]) -> "SharedReasoner":
-        """The same network, also for algorithms that it never saw: it has no encoders for them, and borrows some."""
-        unseen = tuple((name, stand_in(self.slots, name)) for name in names if name not in self.algorithms)
-        return replace(self, stand_ins=unseen)
-
-    @property
-    def slots(self) -> Slots:
-        """Which variable lies where."""
-        return self.net.slots
-
-    @property
-    def widths(self) -> tuple[int, int]:
-        """Of the states of nodes and edges."""
-        hidden = self.net.networks.config.hidden
-        return hidden, hidden
-
-    def number(self, name: str) -> int:
-        """See `Reasoner`; of a stand-in where there is one."""
-        return super().number(dict(self.stand_ins).get(name, name))
-
-    def part(self, name: str, inputs: Mapping[str, Any]) -> Part:
-        """See `Reasoner`. An order that never changes is an input of the network, though text does not say it.
-
-        What a stand-in has among its inputs and a question does not, such as a source, is 0 throughout.
-        """
-        known = self.algorithms[self.number(name)]
-        spec, pos = dict(self.slots.specs)[known], np.asarray(inputs["pos"])
-        given = {**inputs, "pred": standing_order(pos)}
-        if known != name:
-            given = {v.name: np.zeros((len(pos), *v.shape(pos.shape[-1]))) for v in spec.at(Stage.INPUT)} | given
-        values = {variable: _narrow(given[variable]) for variable in spec.names(Stage.INPUT)}
-        return Part(values, {}, np.full(len(pos), self.frames, np.int32), known)
-
-    def memory(self, asked: Asked, layers: int | None = None, gradients: str = "none") -> Memory:
-        """See `Reasoner`."""
-        net = self.net if gradients == "all" else jax.lax.stop_gradient(self.net)
-
-        def one(number: Array, inputs: Values, size: Array) -> Memory:
-            present = jnp.arange(inputs["pos"].shape[-1]) < size
-            if layers is not None:
-                states = self._states(net, number, inputs, present, self.frames)
-                return _memory(states, layer_steps(self.frames - 1, layers), present)
-            # All steps but the last leave states of nodes alone: those of edges would fill the device's memory.
-            hidden, last = None, self.net if gradients == "last" else net
-            if self.frames > 2:
-                hidden = self._states(net, number, inputs, present, self.frames - 1).nodes[-1]
-            return _memory(self._states(last, number, inputs, present, 2, hidden), 0, present)
-
-        if gradients == "last" and layers is not None:
-            raise ValueError('train_reasoner = "last" needs reads = "final": earlier states get no gradients.')
-        return jax.vmap(one)(jnp.asarray(asked.numbers), asked.inputs, jnp.asarray(asked.sizes))
-
-    def _states(
-        self,
-        net: SharedNet,
-        number: Array,
-        inputs: Values,
-        present: Bool[Array, " n"],
-        frames: int,
-        hidden: Float[Array, "n s"] | None = None,
-    ) -> States:
-        run, which = net.network(number), net.asked(number)
-        options: dict[str, Any] = {"asked": which, "present": present, "record": STATES, "hidden": hidden}
-        states = run(inputs, {}, frames, steps=frames, **options).states
-        assert states is not None
-        return states
-
-    @eqx.filter_jit
-    def predict(self, asked: Asked) -> Prediction:
-        """What it answers itself: logits of outputs by slot."""
-
-        def one(number: Array, inputs: Values, size: Array) -> Prediction:
-            present = jnp.arange(inputs["pos"].shape[-1]) < size
-            run, which = self.net.network(number), self.net.asked(number)
-            return run(inputs, {}, self.frames, steps=self.frames, asked=which, present=present, record=False)
-
-        return jax.vmap(one)(jnp.asarray(asked.numbers), asked.inputs, jnp.asarray(asked.sizes))
-
-
-class CompiledReasoner(Reasoner):
-    """The exact networks of compiled programs, one for each algorithm.
-
-    Every network runs on the whole batch, and each question takes what its own network says: right for few algorithms.
-
-    Attributes:
-        networks: of one width.
-        names: the algorithms, in the order of their numbers: JAX sorts the keys of a dict on its way into a program.
-        frames: the most that an execution may have.
-        programs: what they were compiled from; they give the first frame and the length of an execution.
-    """
-
-    networks: dict[str, ClrsNet]
-    names: tuple[str, ...] = eqx.field(static=True)
-    frames: int = eqx.field(static=True)
-    programs: tuple[Any, ...] = eqx.field(static=True)
-
-    @classmethod
-    def of(cls, compiled: Mapping[str, Any], frames: int) -> "CompiledReasoner":
-        """From algorithm -> what `mechgap.compile` returned."""
-        networks = {name: one.network for name, one in compiled.items()}
-        found = sorted({network.config.hidden for network in networks.values()})
-        if len(found) != 1:
-            raise ValueError(
-                f"All networks of a reasoner must have one width; got {found}. Compile all with hidden={found[-1]}."
-            )
-        programs = tuple(one.program for one in compiled.values())
-        return cls(networks=networks, names=tuple(networks), frames=frames, programs=programs)
-
-    @property
-    def slots(self) -> Slots:
-        """Which variable lies where."""
-        return Slots(tuple((name, self.networks[name].spec) for name in self.names))
-
-    @property
-    def widths(self) -> tuple[int, int]:
-        """Of the states of nodes and edges."""
-        hidden = next(iter(self.networks.values())).config.hidden
-        return hidden, hidden
-
-    @property
-    def is_fed_hints(self) -> bool:
-        """See `Reasoner`."""
-        return True
-
-    @property
-    def is_one_network(self) -> bool:
-        """See `Reasoner`."""
-        return False
-
-    def part(self, name: str, inputs: Mapping[str, Any]) -> Part:
-        """See `Reasoner`."""
-        meant = self.programs[self.number(name)].interpret(**inputs)
-        if meant.lengths.max() > self.frames:
-            raise ValueError(
-                f"An execution of {name!r} has {meant.lengths.max()} frames, and this reasoner has room for "
-                f"{self.frames}. Give frames={meant.lengths.max()} or more."
-            )
-        spec = self.networks[name].spec
-        first = {v.name: _narrow(meant.hints[v.name][0]) for v in spec.at(Stage.HINT)}
-        values = {v.name: _narrow(meant.inputs[v.name]) for v in spec.at(Stage.INPUT)}
-        return Part(values, first, np.asarray(meant.lengths, np.int32), name)
-
-    def memory(self, asked: Asked, layers: int | None = None, gradients: str = "none") -> Memory:
-        """See `Reasoner`; there is nothing to learn here."""
-        if gradients != "none":
-            raise ValueError(f'A compiled reasoner is exact and learns nothing: train_reasoner="none"; {gradients!r}.')
-        each = [self._memory(name, asked, layers) for name in self.algorithms]
-        mine = jax.nn.one_hot(asked.numbers, len(each), dtype=bool, axis=0)
-
-        def chosen(*values: Array) -> Array:
-            where = [m.reshape(-1, *(1,) * (values[0].ndim - 1)) for m in mine]
-            return jnp.select(where, values, jnp.zeros((), values[0].dtype))
-
-        return jax.lax.stop_gradient(jax.tree.map(chosen, *each))
-
-    def memory_of_one(self, name: str | None, asked: Asked, layers: int | None = None) -> Memory:
-        """See `Reasoner`: the other networks need not run."""
-        assert name is not None
-        return jax.lax.stop_gradient(self._memory(name, asked, layers))
-
-    def _memory(self, name: str, asked: Asked, layers: int | None) -> Memory:
-        network, slots = self.networks[name], self.slots.names[name]
-
-        def one(inputs: Values, hints: Values, length: Array, size: Array) -> Memory:
-            present = jnp.arange(inputs["pos"].shape[-1]) < size
-            own = {v.name: inputs[slots[v.name]] for v in network.spec.at(Stage.INPUT)}
-            first = {v.name: hints[slots[v.name]][None] for v in network.spec.at(Stage.HINT)}
-            states = network(own, first, length, steps=self.frames, present=present, record=STATES).states
-            assert states is not None
-            steps = jnp.maximum(length - 1, 1)
-            return _memory(states, steps - 1 if layers is None else layer_steps(steps, layers), present)
-
-        return jax.vmap(one)(asked.inputs, asked.hints, jnp.asarray(asked.lengths), jnp.asarray(asked.sizes))
-
-
-def stand_in(slots: Slots, unseen: str) -> str:
-    """Which of its algorithms a network is told that a question about another one is about.
-
-    One that has all of its inputs and as few more as possible; of several, one whose executions are written down in
-    variables most like its own: weights matter to Prim's algorithm and to Bellman and Ford's, not to breadth-first
-    search. What the network then computes is that other algorithm, on the question's data.
-    """
-    needed = {_look(v) for v in algorithm(unseen).spec.at(Stage.INPUT)}
-    more = {name: {_look(v) for v in spec.at(Stage.INPUT)} for name, spec in slots.specs}
-    fitting = [name for name, has in more.items() if needed <= has]
-    if not fitting:
-        inputs = ", ".join(sorted(look[0] for look in needed))
-        raise ValueError(
-            f"The reasoner never saw {unseen!r}, and none of its algorithms has all of its inputs ({inputs}), so that "
-            f"none can stand in for it. It knows {', '.join(slots.algorithms)}."
-        )
-    own = _hints(unseen)
-    return min(fitting, key=lambda name: (len(more[name] - needed), -(_hints(name) & own).total()))
-
-
-def _hints(name: str) -> Counter:
-    return Counter((v.location, v.kind) for v in algorithm(name).spec.at(Stage.HINT))
-
-
-def _look(variable: Variable) -> tuple[str, ...]:
-    return variable.name, variable.location, variable.kind
-
-
 def questions_asked(
     reasoner: Reasoner, questions: Sequence[Question], *, count: int | None = None, nodes: int | None = None
 ) -> Asked:
@@ -443,20 +206,14 @@ def layer_steps(steps: Int[Array, ""] | int, layers: int) -> Int[Array, " layers
     return (jnp.arange(1, layers + 1) * steps + layers - 1) // layers - 1
 
 
-def standing_order(pos: Float[np.ndarray, "batch n"]) -> Int[np.ndarray, "batch n"]:
-    """Everybody's predecessor in an array, or in its own string: positions start at 0 in each; the first has itself."""
-    ids = np.arange(pos.shape[-1])
-    return np.where(pos == 0, ids, ids - 1)
-
-
-def _memory(states: States, at: Any, present: Bool[Array, " n"]) -> Memory:
+def memory_at(states: States, at: Any, present: Bool[Array, " n"]) -> Memory:
     """The states at some steps; what padding is said to think is 0."""
     both = present[:, None] & present[None, :]
     nodes = jnp.where(present[:, None], states.nodes[at], 0)
     return Memory(nodes, jnp.where(both[..., None], states.edges[at], 0), present, both)
 
 
-def _narrow(x: Any) -> np.ndarray:
+def narrow(x: Any) -> np.ndarray:
     x = np.asarray(x)
     return x.astype(np.int32 if x.dtype.kind in "iu" else np.float32)
 

@@ -21,8 +21,10 @@ from mechgap.programs import program
 from mechgap.storage import read_tensors, write_tensors
 from mechgap.trace import Spec
 from mechgap.training.checkpoint import read_json, write_json
+from mechgap.training.transnar.compiled_reasoner import CompiledReasoner
 from mechgap.training.transnar.config import TextTrainingConfig
-from mechgap.training.transnar.reasoner import CompiledReasoner, Reasoner, SharedReasoner
+from mechgap.training.transnar.reasoner import Reasoner
+from mechgap.training.transnar.shared_reasoner import SharedReasoner
 from mechgap.training.weights import named, renamed, skeleton_of, variable_of
 
 FORMAT, REASONER_FORMAT = "mechgap.text_model/1", "mechgap.reasoner/2"

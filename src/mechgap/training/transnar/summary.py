@@ -15,8 +15,9 @@ from mechgap.training.checkpoint import read_json
 from mechgap.training.multi_task import load_multi_task
 from mechgap.training.multi_task.loop import NETWORK, SCORES
 from mechgap.training.transnar.config import TextTrainingConfig
+from mechgap.training.transnar.presets import Study
 from mechgap.training.transnar.result import CONFIG, MANIFEST, METRICS
-from mechgap.training.transnar.study import ASKED, Study, notes_of
+from mechgap.training.transnar.study import ASKED, notes_of
 
 REASONERS, ASKED_ALONE = "reasoners.json", "asked"
 DIGITS = 4  # of scores and losses
