@@ -1086,6 +1086,8 @@ def test_heads_of_other_sharpness_answer_what_is_said(tmp_path: Path, monkeypatc
         said = answers(program, lambda ids, n=network: n.run(ids, check=False).outputs, texts)
         shares.append(np.mean([answer == study.task.answer(text) for answer, text in zip(said, texts, strict=True)]))
     assert [row[with_heads(1e-12, 3)] for row in metrics] == shares
+    counted = json.loads((tmp_path / "whole/manifest.json").read_text())["texts"]
+    assert {counted[with_heads(sharpness, 3)] for sharpness in (1 / 32, 1e-12)} == {len(texts)}
     assert shares != [row["length <= 3"] for row in metrics]
 
 
@@ -1125,7 +1127,7 @@ def test_a_study_of_scan_is_of_its_split(tmp_path: Path, monkeypatch: pytest.Mon
     config = json.loads((tmp_path / "config.json").read_text())
     assert (config["split"], config["transformer"]["precision"]) == ("random", "bfloat16")
     manifest = json.loads((tmp_path / "manifest.json").read_text())
-    assert (manifest["ended"], manifest["texts"]) == ("enough", {"test": 4182})
+    assert (manifest["ended"], manifest["texts"]["test"]) == ("enough", 4182)
 
 
 def test_a_study_without_its_data_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1140,7 +1142,8 @@ def test_a_result_that_is_written_in_part_is_none(name: str, tmp_path: Path, mon
     """A kill while a folder is written anew leaves it without a manifest: not the old one with new numbers."""
     shares = dict.fromkeys(("test", "length <= 6", "length > 6", "ones > 6"), 0.5)
     files = {} if name == "scan_2" else {"curves.json": curves({"6": [0.5]}), "gap.json": gap()}
-    made = (Trained(None, 2, np.zeros((1, 1)), 0.1, "enough"), [{"seed": 0, **shares}], files)
+    texts = dict.fromkeys(shares, 10)
+    made = (Trained(None, 2, np.zeros((1, 1)), 0.1, "enough"), [{"seed": 0, **shares}], texts, files)
     monkeypatch.setattr(sequence_study, "_scan", lambda *given: made)
     monkeypatch.setattr(sequence_study, "_parity", lambda *given: made)
     study = sequence_studies("quick")[name]
@@ -1382,10 +1385,10 @@ def test_what_was_trained_otherwise_is_not_compared(tmp_path: Path) -> None:
     for other, said in (
         (
             {"sharpness": 1.0},
-            "differs: with heads of sharpness 1 (the study has 0.03125 now); gentler heads",
+            "differs: with heads of sharpness 1 (the study has 0.03125 now); one network",
         ),
         ({"undefined": 10.0}, "differs: with undefined values up to 10 (the study has 0 now)"),
-        ({"precision": "highest"}, "differs: with products in precision highest (the study has default now); gentler"),
+        ({"precision": "highest"}, "differs: with products in precision highest (the study has default now); one"),
         ({"noise": 0.2}, "too small to compare"),
     ):
         write_json(path, supervised | {"mlp": supervised["mlp"] | other})
@@ -1462,7 +1465,7 @@ def _without(settings: dict[str, Any], name: str) -> dict[str, Any]:
 def test_the_table_of_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_result(tmp_path, "scan_6", [(0.11,), (0.13,)], ended="enough")
-    write_result(tmp_path, "scan_divergence_16", [(0.25,)], texts={"test": 1045})  # making the split takes a while
+    write_result(tmp_path, "scan_divergence_16", [(0.2,)], texts={"test": 1045})  # making the split takes a while
     found = alta_table("alta-table5", tmp_path)
     by_label = {line.label: line for line in found.lines}
     assert by_label["length, 6 layers, shared, relative, test"].verdict.startswith(
@@ -1471,7 +1474,7 @@ def test_the_table_of_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert by_label["length, 2 layers, shared, relative, test"].verdict == "never run"
     assert by_label["MCD1, 2 layers, shared, relative, test"].verdict == "data not available"
     ours = by_label["divergence (ours, stands in for MCD), 16 layers, shared, relative, test"]
-    assert (ours.paper, ours.ours, ours.verdict) == ("", "25.0", "shown")
+    assert (ours.paper, ours.ours, ours.verdict) == ("", "20.0", "shown")
     grid, trainings = found.details
     assert grid.header[-7:] == ("2", "6", "16", "32", "64", "128", "256")
     cells = {row[:4]: row[4:] for row in grid.rows}

@@ -66,7 +66,7 @@ def read_result(folder: str | Path) -> SequenceResult:
     try:
         study = _part(folder, CONFIG, _study)
         manifest = _part(folder, MANIFEST, _manifest)
-        metrics = _part(folder, METRICS, partial(_metrics, study))
+        metrics = _part(folder, METRICS, partial(_metrics, study, manifest.get("texts")))
         if study.kind == SCAN:
             return SequenceResult(folder, study, manifest, metrics, {}, {}, {})
         curves = _part(folder, CURVES, partial(_curves, len(metrics)))
@@ -86,6 +86,11 @@ def check(holds: object, said: str) -> None:
 def is_share(value: object) -> bool:
     """Whether something is a number from 0 to 1."""
     return _is_number(value) and 0 <= value <= 1  # type: ignore[operator]
+
+
+def _is_whole(number: float) -> bool:
+    """Whether something is a whole number, but for rounding."""
+    return abs(number - round(number)) < 1e-6
 
 
 def _part(folder: Path, name: str, make: Callable[[Any], T]) -> T:
@@ -121,11 +126,12 @@ def _manifest(content: Any) -> dict[str, Any]:
     for name, kind in kinds.items():
         check(isinstance(content.get(name, kind()), kind), f"{name} is {content.get(name)!r}")
     check(all(map(_is_number, content.get("times", {}).values())), "times are numbers")
-    check(all(type(count) is int for count in content.get("texts", {}).values()), "texts are counted by whole numbers")
+    counts = content.get("texts", {}).values()
+    check(all(type(count) is int and count > 0 for count in counts), "texts are counted by whole numbers above 0")
     return dict(content)
 
 
-def _metrics(study: SequenceStudy, content: Any) -> Metrics:
+def _metrics(study: SequenceStudy, texts: Mapping[str, int] | None, content: Any) -> Metrics:
     long = study.train_length
     needed = ("test",) if study.kind == SCAN else (f"length <= {long}", f"length > {long}", f"ones > {long}")
     check(isinstance(content, list) and content, "no networks")
@@ -135,6 +141,10 @@ def _metrics(study: SequenceStudy, content: Any) -> Metrics:
         for name in needed:
             check(name in row, f"no right answers on {name}")
         check(all(is_share(row[name]) for name in row if name != "seed"), "right answers are shares from 0 to 1")
+        counts = {} if texts is None else {**dict.fromkeys(needed), **texts}
+        for name, count in counts.items():
+            check(count is not None and name in row, f"{MANIFEST} counts other texts than those of {name}")
+            check(_is_whole(row[name] * count), f"{row[name]} is no share of {count} texts")
     return list(content)
 
 

@@ -48,7 +48,6 @@ from mechgap.faithfulness.sequence_result import (
     seen_ones,
     with_heads,
 )
-from mechgap.faithfulness.sequence_texts import count_texts
 from mechgap.faithfulness.sequences import VERSION, measure_gap
 from mechgap.networks.transformer import Transformer
 from mechgap.programs import program as look_up
@@ -94,7 +93,7 @@ def run_sequence_study(
     held = _steps_in(folder)  # says what is damaged before anything is trained
     kept = None if runs is None else Path(runs) / hashed_name(study.name, json.dumps(asdict(study), sort_keys=True))
     options = {"folder": kept, "stop_after": stop_after, "title": study.name, "quiet": quiet}
-    trained, metrics, files = (_scan if study.kind == "scan" else _parity)(study, task, options)
+    trained, metrics, texts, files = (_scan if study.kind == "scan" else _parity)(study, task, options)
     whole = trained.before + time.perf_counter() - begun
     manifest = {
         **made_with(),
@@ -102,7 +101,7 @@ def run_sequence_study(
         "steps": trained.steps,
         "ended": trained.ended,
         **({} if study.kind == "scan" else {"tests": PARITY_TESTS}),
-        "texts": {name: count for name, count in count_texts(study).items() if name in metrics[0]},
+        "texts": texts,
         **({"diverged": diverged} if (diverged := _missing(study, metrics)) else {}),
         "times": {"train_s": round(trained.seconds, 1), "all_s": round(whole, 1)},
     }
@@ -182,10 +181,10 @@ def _steps_in(folder: Path) -> int:
     return recipe.seeds * (manifest["steps"] if manifest.get("ended") == STOPPED else recipe.steps)
 
 
-Files = dict[str, Any]  # name -> what else is written
+Made = tuple[Trained, Metrics, dict[str, int], dict[str, Any]]  # then slice -> texts, name -> what else is written
 
 
-def _scan(study: SequenceStudy, task: Task, options: dict[str, Any]) -> tuple[Trained, Metrics, Files]:
+def _scan(study: SequenceStudy, task: Task, options: dict[str, Any]) -> Made:
     assert isinstance(study.transformer, ScanSize)
     trained, seeds = _sound(study, train_scan(study.transformer, task, study.recipe, **options))
     some = task.train[:: max(1, len(task.train) // SCAN_TRAINED)]
@@ -195,10 +194,10 @@ def _scan(study: SequenceStudy, task: Task, options: dict[str, Any]) -> tuple[Tr
         {"seed": seed, **{name: float(found[i].mean()) for name, found in right.items()}}
         for i, seed in enumerate(seeds)
     ]
-    return trained, metrics, {}
+    return trained, metrics, {name: len(texts) for name, texts in slices.items()}, {}
 
 
-def _parity(study: SequenceStudy, task: Task, options: dict[str, Any]) -> tuple[Trained, Metrics, Files]:
+def _parity(study: SequenceStudy, task: Task, options: dict[str, Any]) -> Made:
     every = sorted({text for texts in task.tests.values() for text in texts})
     train = {"supervision": _supervised, "probed": _probed, "end_to_end": _end_to_end}[study.kind]
     trained, seeds, found, gaps, more = train(study, task, every, options)
@@ -223,7 +222,10 @@ def _parity(study: SequenceStudy, task: Task, options: dict[str, Any]) -> tuple[
         "mean prediction by ones": _by(ones, found[:, of_lengths]),
     }
     measured = {"version": VERSION, "texts": len(measured_texts(study.train_length)), "length": study.train_length}
-    return trained, metrics, {CURVES: curves, GAP: {"measured": measured, "seeds": gaps}}
+    texts = {name: len(ids) for name, ids in shares.items()}
+    gentle = {with_heads(sharpness, longest) for sharpness in SHARPNESSES}
+    texts |= dict.fromkeys(gentle & more.keys(), texts[f"length <= {longest}"])
+    return trained, metrics, texts, {CURVES: curves, GAP: {"measured": measured, "seeds": gaps}}
 
 
 Outcome = tuple[Trained, list[int], np.ndarray, dict[str, Any], dict[str, list[float]]]

@@ -9,16 +9,18 @@ from mechgap.programs.tasks import PARITY_TESTS, parity_task, published_file, sc
 
 
 def texts_in(result: SequenceResult) -> Mapping[str, int]:
-    """Slice of the test set -> how many texts it has; nothing where a published split is not here.
-
-    A result says so itself. One of before does not: there the same texts are made again.
-    """
+    """Slice -> how many texts it has, as a result says; of one of before, which does not, they are made again."""
     manifest = result.manifest
     return manifest["texts"] if "texts" in manifest else count_texts(result.study, manifest.get("tests", 1))
 
 
-def count_texts(study: SequenceStudy, tests: int = PARITY_TESTS) -> dict[str, int]:
-    """The same of a study, by the test set of parity that was in use, see `PARITY_TESTS`."""
+def count_texts(study: SequenceStudy, tests: int = PARITY_TESTS) -> Mapping[str, int]:
+    """The texts of every slice of a study's test set; nothing where a published split is not here.
+
+    Args:
+        study: what was tested.
+        tests: the test set of parity that was in use, see `PARITY_TESTS`.
+    """
     if study.split is None:
         return _bits(study.train_length, study.each, tests)
     file = published_file(study.split)
@@ -29,7 +31,7 @@ def count_texts(study: SequenceStudy, tests: int = PARITY_TESTS) -> dict[str, in
 
 
 @cache
-def _bits(longest: int, each: int, tests: int) -> dict[str, int]:
+def _bits(longest: int, each: int, tests: int) -> Mapping[str, int]:
     slices = parity_task(longest, 2 * longest, each=each).tests
     sizes = {name: len(texts) for name, texts in slices.items()}
     sizes |= {with_heads(sharpness, longest): sizes[f"length <= {longest}"] for sharpness in SHARPNESSES}

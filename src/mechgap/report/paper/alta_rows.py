@@ -57,9 +57,9 @@ def row_lines(row: Mapping[str, Any], result: SequenceResult | None) -> list[Lin
             verdict = f"{SHOWN}: {DRAWN_OTHERWISE}"
         else:
             mean = round(100 * float(np.mean([seed[name] for seed in result.metrics])), 6)  # 55 is within 5 of 50
-            reasons = [*departed, *all_or_none(name, result)]
-            holds = abs(mean - paper) <= min(NEAR, SHARE * paper)
-            verdict = judged(holds, departed if holds else reasons, row)
+            verdict = judged(abs(mean - paper) <= min(NEAR, SHARE * paper), departed, row)
+            if verdict.startswith(DIFFERS) and (wrong := all_wrong(name, result)):
+                verdict += f" ({wrong})"
         if verdict.startswith(REPRODUCED) and lines and lines[0].verdict.startswith(DIFFERS):
             verdict = f"{SHOWN}: it did not learn texts as long as those of training"
         lines.append(replace(line, paper=f"{paper}", verdict=verdict if same else SMALL))
@@ -121,19 +121,16 @@ def departures(result: SequenceResult, planned: SequenceStudy) -> Iterator[str]:
         yield "trained with a bias for each distance, not with T5's buckets"
 
 
-def all_or_none(name: str, result: SequenceResult) -> Iterator[str]:
-    """Which numbers of ones a slice is wrong with, where texts with one number of ones are all right or all wrong."""
+def all_wrong(name: str, result: SequenceResult) -> str:
+    """Which numbers of ones a slice is wrong with; empty unless all texts with one number are right, or all wrong."""
     longest = result.study.train_length
     wanted = {f"length <= {longest}": range(longest + 1), f"ones > {longest}": range(longest + 1, 2 * longest + 1)}
     curve = {ones: set(result.curves["right by ones"].get(ones, ())) for ones in wanted.get(name, ())}
     wrong = [ones for ones, shares in curve.items() if shares == {0.0}]
     if not wrong or any(shares not in ({0.0}, {1.0}) for shares in curve.values()):
-        return
-    if len(wrong) <= FEW:
-        yield f"all texts with {', '.join(map(str, wrong))} ones are wrong, and none with others"
-    else:
-        right = len(curve) - len(wrong)
-        yield f"all texts with {right} of {len(curve)} numbers of ones are right, and none with others"
+        return ""
+    which = ", ".join(map(str, wrong)) if len(wrong) <= FEW else f"one of {len(wrong)} out of {len(curve)}"
+    return f"wrong are all of these texts whose number of ones is {which}, and no others"
 
 
 def judged(holds: bool, departed: Sequence[str], entry: Mapping[str, Any]) -> str:
