@@ -75,7 +75,7 @@ BENCHMARK = {
 @pytest.mark.parametrize(
     ("row", "repred"),
     [
-        ("edges: the reversed graph", "soft"),
+        pytest.param("edges: the reversed graph", "soft", marks=pytest.mark.slow),
         pytest.param("edges: the reversed graph", "hard", marks=pytest.mark.slow),
         pytest.param("a truth value of the graph", "hard", marks=pytest.mark.slow),
         pytest.param("a truth value of the graph", "soft", marks=pytest.mark.slow),

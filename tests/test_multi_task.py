@@ -418,7 +418,7 @@ def test_validation_samples_are_not_trained_on() -> None:
     assert not (trained_on[:, None] == held_out).all(-1).any()
 
 
-@pytest.mark.parametrize("hint_mode", ["none", "encoded_decoded"])
+@pytest.mark.parametrize("hint_mode", [pytest.param("none", marks=pytest.mark.slow), "encoded_decoded"])
 @pytest.mark.parametrize(
     "processor", ["gatv2", "triplet_gmpnn", *(pytest.param(other, marks=pytest.mark.slow) for other in ("gat", "pgn"))]
 )

@@ -555,6 +555,7 @@ def test_all_products_have_the_precision_of_the_size(precision: str) -> None:
         assert [line for line in found if sign not in line] == []
 
 
+@pytest.mark.slow
 def test_on_an_accelerator_layers_compute_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
     """All their products are of bfloat16; answers and gradients are those of float32, but for rounding."""
     for model, total in small_sums("bfloat16"):
@@ -1021,7 +1022,7 @@ def test_the_papers_settings() -> None:
         "parity_sequential_relative",
         pytest.param("parity_sum_mod_2_traced", marks=pytest.mark.slow),
         pytest.param("parity_sequential_absolute", marks=pytest.mark.slow),
-        "parity_sequential_relative_probed",
+        pytest.param("parity_sequential_relative_probed", marks=pytest.mark.slow),
         "relative_8_shared",
     ],
 )

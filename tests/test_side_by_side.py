@@ -34,7 +34,7 @@ fails: exit 3
 never [fails]: touch never
 late: sleep 100
 """
-    ended = run(tmp_path, jobs, "--workers", "3", "--deadline", "4", "--each", "echo $JOB >> ended; false")
+    ended = run(tmp_path, jobs, "--workers", "3", "--deadline", "3", "--each", "echo $JOB >> ended; false")
     assert ended.returncode == 1, ended.stderr
     states = {name: job[0] for name, job in json.loads((tmp_path / "place/state.json").read_text())["jobs"].items()}
     assert states == {"last": "done", "first": "done", "fails": "failed", "never": "skipped", "late": "killed"}
@@ -80,7 +80,7 @@ def test_workers_are_at_least_one_and_success_is_an_exit_status(tmp_path: Path) 
 
 
 def test_what_a_job_has_made_is_kept_while_it_runs(tmp_path: Path) -> None:
-    job = "long: for i in 1 2 3 4; do echo $i >> made; sleep 1; done\n"
+    job = "long: for i in 1 2 3 4; do echo $i >> made; sleep 0.5; done\n"
     keep = 'cat made 2>&1 > "kept-$JOB-$(wc -l < made)"'
     ended = run(tmp_path, job, "--each", keep, "--every", "0.5")
     assert ended.returncode == 0, ended.stderr

@@ -154,7 +154,7 @@ def test_a_model_of_shuffled_states_is_trained_on_those_of_others(
     np.testing.assert_array_equal(own.nodes, corpus.kept.nodes[asked])
 
 
-@pytest.mark.parametrize("kind", ["none", "last", "all"])
+@pytest.mark.parametrize("kind", ["none", "last", pytest.param("all", marks=pytest.mark.slow)])
 def test_how_far_gradients_go_into_a_reasoner(kind: str, reasoner: SharedReasoner) -> None:
     """Not at all; into its last step, so that what came before is a constant; or into all steps."""
     asked = questions_asked(reasoner, [text.parse(e.question) for e in text.sample("bfs", 4, 2)])
