@@ -183,7 +183,9 @@ def agree_with_oracle(name: str, count: int) -> None:
             assert [program.decode(outputs) for outputs in found.outputs] == expected
 
 
-@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "scan" else ()) for name in ORACLES]
+)
 def test_interpreter_and_network_agree_with_an_oracle(name: str) -> None:
     agree_with_oracle(name, 40)
 

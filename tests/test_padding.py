@@ -136,18 +136,12 @@ def algorithm_trace(name: str, n: int = NODES) -> Trace:
     return alg.benchmark_sampler(7, n, BATCH, permutations=True, **order).next()
 
 
-QUICK = {("bfs", "gatv2")}
-LEARNED = QUICK | {(name, "triplet_gmpnn") for name in ("mst_kruskal", "heapsort", "lcs_length")}
+LEARNED = {("bfs", "gatv2"), *((name, "triplet_gmpnn") for name in ("mst_kruskal", "heapsort", "lcs_length"))}
 
 
-@pytest.mark.parametrize(
-    ("name", "processor"),
-    [
-        pytest.param(name, kind, marks=[] if (name, kind) in QUICK else [pytest.mark.slow])
-        for name in benchmark_names()
-        for kind in ("gatv2", "triplet_gmpnn")
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", benchmark_names())
+@pytest.mark.parametrize("processor", ["gatv2", "triplet_gmpnn"])
 def test_every_algorithm(name: str, processor: str) -> None:
     """Gradients are those of every kind of variable, above; here, where most time would go into them, of a few."""
     trace = cut(algorithm_trace(name), FRAMES)

@@ -255,7 +255,7 @@ def test_what_is_refused(make: Any, message: str) -> None:
 # The network that gets trained
 
 
-@pytest.mark.parametrize(("shared", "causal"), [(True, False), (False, True)])
+@pytest.mark.parametrize(("shared", "causal"), [(True, False), pytest.param(False, True, marks=pytest.mark.slow)])
 def test_both_ways_to_run_a_transformer_agree(shared: bool, causal: bool) -> None:
     size = TransformerSize(5, 3, 16, 32, 2, 8, layers=3, positions=7, biases=5)
     config = TransformerConfig(shared=shared, causal=causal, activation="gelu", precision="highest")
@@ -324,6 +324,7 @@ def test_trained_networks_have_buckets(positions: str) -> None:
     assert before.block.heads.relative.shape == (3, 2, 41 if positions == "relative" else 1)
 
 
+@pytest.mark.slow
 def test_actions_that_fill_up_change_nothing() -> None:
     """Training leaves them out; a decoder that does not look ahead says the same before them."""
     size = ScanSize(layers=2, width=8, hidden=8, heads=2, head_width=4)
@@ -1092,6 +1093,7 @@ def test_heads_of_other_sharpness_answer_what_is_said(tmp_path: Path, monkeypatc
     assert shares != [row["length <= 3"] for row in metrics]
 
 
+@pytest.mark.slow
 def test_an_mlp_learns_from_the_heads_that_it_works_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With gentle ones, an end among no ones is worth less than 1000, since a little of the null slot is seen, too."""
     given: list[float] = []

@@ -153,6 +153,7 @@ def stepped() -> tuple:
         return program(config), program(replace(config, seeds=1, first_seed=1))
 
 
+@pytest.mark.slow
 def test_seed_k_in_an_ensemble_is_seed_k_alone(stepped: tuple) -> None:
     (together, states, members), (alone, state, member) = stepped
     for _ in range(20):
@@ -164,6 +165,7 @@ def test_seed_k_in_an_ensemble_is_seed_k_alone(stepped: tuple) -> None:
     assert not np.allclose(losses.loss[0], losses.loss[1]), "different seeds see different data"
 
 
+@pytest.mark.slow
 def test_a_step_learns(stepped: tuple) -> None:
     (together, state, members), _ = stepped
     seen = []

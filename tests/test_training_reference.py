@@ -20,13 +20,10 @@ from test_networks_reference import PATHS, load, parameters, spec_of, under
 
 GOLDEN = Path(__file__).with_name("golden")
 TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
-# The default tests go through every kind of variable once; `make test-all` runs every file in both precisions.
+# The default tests go through both precisions and padding once; `make test-all` runs every file in both precisions.
 QUICK = {
     "float32": ("bfs_encoded_decoded_norm",),
-    "float64": (
-        "dfs_decoded_only_plain",
-        "bfs_triplet_gmpnn",
-    ),
+    "float64": ("bfs_triplet_gmpnn",),
 }
 PADDED = (("bfs_encoded_decoded_norm", "float32"), ("graham_scan_default", "float64"))
 WITH_LOSS = [path for path in PATHS if "float64/loss" in np.load(path).files]

@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "tests" / "tl" / "run_exported.py"
 PYTHON = ROOT / ".tl" / "bin" / "python"
 PARITY = mg.program("parity_sequential_relative")
-QUICK = ("parity_sequential_relative", "parity_sequential_absolute", "addition", "dyck_1", "reverse")
+QUICK = ("parity_sequential_relative", "addition", "reverse")
 
 
 def agreeing() -> AltaProgram:

@@ -273,6 +273,7 @@ def test_a_compiled_reasoner_is_as_wide_as_its_widest_program_needs() -> None:
     assert text_models.compiled_reasoner(("bfs", "strongly_connected_components")).widths == (256, 256)
 
 
+@pytest.mark.slow
 def test_a_compiled_reasoner_ends_in_the_answer() -> None:
     compiled = compile_program("bfs", hidden=16, max_nodes=16, certify="none")
     reasoner = CompiledReasoner.of({"bfs": compiled}, frames=8)
